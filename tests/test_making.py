@@ -67,6 +67,14 @@ def mean(values):
 
 def one(x, y):
     return criterion(model(x), y)
+
+def gathered(parts):
+    with torch.no_grad():
+        values = []
+        for key in sorted(parts.keys()):
+            values.append(parts[key])
+        values = reduce(torch.stack(values))
+    return dict(zip(parts, values))
 """
 #: A meter of the project's own, which tells by a method that goes through what it holds.
 TAPE = """
@@ -150,6 +158,13 @@ BATCHES = "        optimizer.step()\n"
             "with torch.no_grad():\n            check(model)\n            total = score(name)", "a = total",
             "evaluated", id="of a file, within its turn",
         ),
+        pytest.param("total += gathered({'nll': loss})['nll']", "a = total", "trained", id="of losses of all ranks"),
+        pytest.param(
+            "", "total = 0\nwith torch.no_grad():\n    for x, y in rest:\n        out = model(x)\n"
+            "        total += gathered({'nll': out})['nll']\na = total",
+            "evaluated",
+            id="of those of an evaluation",
+        ),
         pytest.param("metric(loss, y)", "a = metric.compute()", "trained", id="metric"),
         pytest.param(
             "metric(loss, y)",
@@ -232,6 +247,39 @@ def test_a_loss_is_made_by_the_training_whatever_has_a_part_in_it(last: str, mad
     batch = f"nce = criterion(model(x), gathered(x))\n        {last}\n        total += nce.item()\n"
     text = text.replace(BATCHES, f"{BATCHES}        {batch}".replace("loss.backward", "nce.backward"))
     (score,) = survey_of(text).scores
+    assert (score.expression, score.made) == ("a", made)
+
+
+SCALED = """
+if half:
+    with amp.scale_loss(nce, optimizer) as scaled:
+        scaled.backward()
+"""
+REST = "total += nce.item()"
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "made"), [("nce.backward()", "trained"), ("total = nce.item()\n    continue", "evaluated")]
+)
+def test_a_loss_may_be_passed_back_in_each_branch_of_a_choice(otherwise: str, made: str) -> None:
+    text = script("a = total / len(loader)\nif a < best:\n    best = a", HELD)
+    batch = f"nce = criterion(model(x), gathered(x)){SCALED}else:\n    {otherwise}\n{REST}\n"
+    text = text.replace(BATCHES, BATCHES + indent(batch, 8 * " "))
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.made) == ("a", made)
+
+
+@pytest.mark.parametrize(
+    ("told", "made"),
+    [
+        pytest.param("teacher.eval()\na = hits(model(x), y)", "trained", id="a teacher"),
+        pytest.param("teacher.eval()\na = hits(model(x), y)\nmodel.train()", "trained", id="and the model trains"),
+        pytest.param("model.eval()\na = hits(model(x), y)\nmodel.train()", "evaluated", id="the model itself"),
+    ],
+)
+def test_a_teacher_that_evaluates_among_the_batches_is_no_validation(told: str, made: str) -> None:
+    text, batch = script("if a > best:\n    best = a", "best = 0"), "for x, y in loader:\n"
+    (score,) = survey_of(text.replace(batch, batch + indent(f"{told}\n", 8 * " "))).scores
     assert (score.expression, score.made) == ("a", made)
 
 
@@ -393,6 +441,14 @@ def test_what_a_function_that_trains_measures_without_gradients_is_offered(tmp_p
     text = function + script(epoch="run(model)").replace(f"    for x, y{batches}", "")
     (question,) = plan_of(tmp_path, text).questions
     assert "Its validation knows `val_acc` (line 13 in `run`)" in question.message
+
+
+def test_losses_that_all_ranks_share_are_not_what_its_validation_knows(tmp_path: Path) -> None:
+    shared = "        if step % 9 == 0:\n            loss_parts = gathered({'nll': loss})\n"
+    text = script("draw(model)", FUNCTIONS).replace(BATCHES, BATCHES + shared)
+    (question,) = plan_of(tmp_path, text).questions
+    assert "in which nothing validates" in question.message
+    assert "loss_parts" not in question.message
 
 
 #: A trainer whose helper keeps the best of what its validation measures; tests replace the words in capitals.

@@ -2988,6 +2988,75 @@ def test_kept_score_under_a_condition(made: str, guarded: bool, condition: str, 
     assert (score.kept.guarded, score.condition, score.ranks) == (guarded, condition, ranks)
 
 
+@pytest.mark.parametrize("test", ["acc > best_acc", "rank == 0 and acc > best_acc"])
+def test_a_score_that_a_function_deletes_is_kept_before_that(tmp_path: Path, test: str) -> None:
+    function = keeper(end="del acc\nreturn").replace("if acc > best_acc", f"if {test}")
+    new = rewritten(plan_of(tmp_path, script("test(epoch)", function)))
+    kept, _, rest = new.partition("    del acc\n")
+    assert "    pai_score = acc\n" in kept
+    assert rest.startswith("    return pai_score\n")
+
+
+#: A training that one script starts for a single process, and others for several.
+EITHER = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def test(net, best, seen=None):
+    acc = run(net) if seen is None else seen
+    if acc > best:
+        torch.save(net.state_dict(), "best.pt")
+        best = acc
+    return best
+
+def fit(rank=None, world_size=None):
+    ddp = True if world_size else False
+    model = Net()
+    if ddp:
+        torch.distributed.init_process_group("nccl", rank=rank, world_size=world_size)
+        model = DDP(model)
+    else:
+        model = torch.nn.DataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 0
+    for epoch in range(10):
+        for x, y in loader:
+            criterion(model(x), y).backward()
+            optimizer.step()
+        if ddp:
+            seen = run(model)
+            if rank == 0:
+                best = test(model, best, seen)
+        else:
+            best = test(model, best)
+
+fit(START)
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "kind", "told"),
+    [
+        pytest.param("", "dp", "which never falls", id="one process"),
+        pytest.param("world_size=None", "dp", "which never falls", id="that is said"),
+        pytest.param("number, count", "ddp", "which only some ranks compare", id="several"),
+    ],
+)
+def test_what_a_start_by_constants_rules_out_is_no_way_to_train(
+    tmp_path: Path, start: str, kind: str, told: str
+) -> None:
+    plan = plan_of(tmp_path, EITHER.replace("START", start))
+    assert plan.script.kind == kind
+    assert told in plan.questions[0].message
+
+
+def test_a_best_so_far_keeps_its_value_in_a_choice_that_goes_on_from_it(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, EITHER.replace("START", ""), Options(metric="best", mode="max"))
+    new = rewritten(plan)
+    assert "report_validation_score(best, model)" in new
+    assert "best = None" not in new
+
+
 def test_kept_score_of_a_function_that_is_called_under_a_condition() -> None:
     (score,) = keeping(keeper(), "if epoch % 5 == 0:\n    test(epoch)\nlog()").scores
     assert (score.guarded, score.condition) == (True, "epoch % 5 == 0")
@@ -6528,6 +6597,22 @@ def test_a_best_of_an_object_that_gives_more_is_each_rounds_own(after: str, lost
     taken += "\n    torch.save(model, 'best.pt')"
     (score,) = survey_of(f"{script(taken, _KEEPS_TURN.replace('AFTER', after))}\nkeeper.finish()\n").scores
     assert (score.best, score.lost) == (("", "keeper.best") if lost else ("keeper.best", ""))
+
+
+@pytest.mark.parametrize(
+    ("test", "taken", "score", "lost"),
+    [
+        pytest.param("acc > top[1]", "top = (epoch, acc)", "acc", "top[1]", id="item of a tuple"),
+        pytest.param("acc > log.top[1]", "log.top = (epoch, acc)", "acc", "log.top[1]", id="in an attribute"),
+        pytest.param("max(seen) == seen[-1]", "pass", "seen[-1]", "seen", id="of a list"),
+        pytest.param("max(seen) == seen[-1]", "print()", "acc", "", id="of a list, saving nothing"),
+    ],
+)
+def test_a_best_that_cannot_be_given_begins_anew(test: str, taken: str, score: str, lost: str) -> None:
+    saves = "torch.save(model, path)" if lost else "print(seen)"
+    epoch = f"acc = validate(model)\nseen.append(acc)\nif {test}:\n    {taken}\n    {saves}"
+    (found,) = survey_of(script(epoch, "top, seen = (0, 0.0), []")).scores
+    assert (found.expression, found.direction, found.lost) == (score, "max", lost)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,20 @@ def groups_of(net):
 
 weights = groups_of(model)
 """
+BY_NUMBER = """
+def groups_of(net):
+    decay, rest = [], []
+    for module in net.modules():
+        if isinstance(module, torch.nn.Linear):
+            decay.append(module.weight)
+            rest.append(module.bias)
+        elif isinstance(module, torch.nn.BatchNorm1d):
+            rest += [module.weight, module.bias]
+    assert len(list(net.parameters())) == len(decay) + len(rest)
+    return [{"params": decay}, {"params": rest, "weight_decay": 0}]
+
+groups = groups_of(model)
+"""
 
 
 @pytest.mark.parametrize(
@@ -61,6 +75,14 @@ weights = groups_of(model)
             [("named_modules", "net"), ("named_parameters", "module"), ("named_parameters", "net")],
             id="by both",
         ),
+        pytest.param(BY_NUMBER, [("modules", "net"), ("named_parameters", "net")], id="by number"),
+        pytest.param(
+            BY_NUMBER.replace("groups_of(model)", "groups_of(model.layers)"),
+            [("modules", "net"), ("named_parameters", "net")],
+            id="by number, of a part",
+        ),
+        pytest.param(BY_NUMBER.replace("net.parameters()", "groups"), [], id="a number of others"),
+        pytest.param(BY_NUMBER.replace("groups_of(model)", "groups_of(other)"), [], id="another model's number"),
         pytest.param(BY_BOTH.replace("    assert len(known.keys() - decay) == 0\n", ""), [], id="unasserted"),
         pytest.param(BY_CLASS.replace("model.modules", "other.modules"), [], id="another model"),
         pytest.param(BY_CLASS.replace("raise ValueError(type(module))", "print(module)"), [], id="printed"),
@@ -72,6 +94,13 @@ weights = groups_of(model)
 def test_walks_that_raise_at_what_they_do_not_know(walk: str, found: list[tuple[str, str]]) -> None:
     sites = survey_of(script(before=f"other = Net()\n{code(walk)}")).module_counts
     assert [(site.kind, site.whose) for site in sites] == found
+
+
+def test_what_is_counted_without_dendrites_needs_no_note(tmp_path: Path) -> None:
+    walk = BY_NUMBER.replace("net.", "model.").replace("groups_of(net)", "groups_of(_)")
+    plan = plan_of(tmp_path, script("acc = evaluate(model)", code(walk)))
+    assert "len(list(pai_distributed.own_named_parameters(model))) ==" in rewritten(plan)
+    assert plan.notes == []
 
 
 def test_a_walk_before_the_perforation_knows_all() -> None:

@@ -387,6 +387,8 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
     """Note what stands in the way of a perforated model, or goes beside it."""
     script.disorder = disorder(script.models, groups[0][1] if groups else [], origins, flow)
     script.module_counts = find_module_counts(origins, script.models, flow)
+    uncounted = {site.statement for site in script.module_counts}  # where dendrites are left out of the count
+    script.assertions = [site for site in script.assertions if site.statement not in uncounted]
     if groups:
         script.averages = find_averages(origins, script.loops, flow)
         script.reloads = find_reloads(origins, script.loops, script.spawns, flow)

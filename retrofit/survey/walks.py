@@ -11,6 +11,8 @@ from retrofit.survey.index import Binding, Scope, Statement
 from retrofit.survey.loops import increments
 from retrofit.survey.nodes import dotted, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import after_model
+from retrofit.survey.scores.filling import FILLS
+from retrofit.survey.scores.making import changes
 from retrofit.survey.sites.model import Model, ModuleCount
 from retrofit.survey.weights import of_model
 
@@ -24,21 +26,23 @@ _LACKING = frozenset({"difference", "symmetric_difference", "issubset", "issuper
 def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) -> list[ModuleCount]:
     """Return the walks through the perforated model that dendrites are to be left out of.
 
-    Those that count the modules of a class, those that raise at a class or a name that they do not know, and those
-    before an assertion that all names are known.
+    Those that count the modules of a class, those that raise at a class or a name that they do not know, those before
+    an assertion that all names are known, and those that gather what is counted against all parameters.
 
     Args:
         origins: where the model is built.
         models: the places after which it is there.
     """
     walks, found = _Walks(origins, flow), []
-    for call, model in flow.index.method_calls(*_WALKS):
-        here = flow.index.statement(call)
+    for call, model in flow.index.method_calls(*_WALKS, "parameters"):
+        here, kind = flow.index.statement(call), method_name(call)
         if call.args or not any(after_model(here, one, flow) for one in models):
             continue
-        if walks.counts(call) or walks.raises(call) or walks.asserts(call):
+        known = kind in _WALKS and (walks.counts(call) or walks.raises(call) or walks.asserts(call))
+        if known or call in walks.gathered:
             whose = flow.index.source.code(model)
-            site = ModuleCount(node=call, index=flow.index, kind=method_name(call), whose=whose)
+            kind = "named_parameters" if kind == "parameters" else kind  # of which there are as many
+            site = ModuleCount(node=call, index=flow.index, kind=kind, whose=whose)
             site.anchors["state"] = call
             found.append(site)
     for asked in walks.asked(models):
@@ -61,6 +65,7 @@ class _Walks:
         self._classes = {one for built in classes for one in flow.lineage(built)}
         self._raising = set(self._loops_that_raise())
         self._asserted = list(self._names_that_are_asserted())
+        self.gathered = set(self._gathered())
 
     def counts(self, call: cst.Call) -> bool:
         """Whether a loop counts or numbers the modules of a class."""
@@ -131,7 +136,10 @@ class _Walks:
         held = receiver(call)
         assert held is not None
         own = (dotted(held) or "").partition(".")[0] == "self" and here.scope.enclosing_class in self._classes
-        return own or of_model(held, self._origins, self._flow)
+        name = dotted(held)
+        given = self._flow.sources(self._flow.variable(name, here.scope)) if name in here.scope.parameters else []
+        parts = [held, *(one.value for one in given if one.value is not None)]
+        return own or any(of_model(one, self._origins, self._flow) for one in parts if one in self._index.parents)
 
     def _is_of_loop(self, call: cst.Call, loop: Statement) -> bool:
         """Whether a walk goes through what a loop through the model gives."""
@@ -162,6 +170,24 @@ class _Walks:
             walks = [part for value in bound for part in nodes_in(value) if method_name(part) in _WALKS[1:]]
             if any(self._is_mine(walk, here) for walk in walks):
                 yield here.scope, here.order
+
+    def _gathered(self) -> Iterator[cst.Call]:
+        """Yield the walks that fill what an assertion counts against all parameters, and what gives it these.
+
+        Where it counts as many, it has sorted all of them into groups for the optimizer.
+        """
+        index = self._index
+        filled = [(dotted(held), index.statement(call)) for call, held in index.method_calls(*FILLS)]
+        filled += [(b.target, b.statement) for b in index.bindings if changes(b)]
+        for node in index.nodes_of(cst.Assert):
+            here = index.statement(node)
+            lengths = [one for one in nodes_in(node.test) if isinstance(one, cst.Call) and dotted(one.func) == "len"]
+            counted = {name for one in lengths for name in names_in(one, called=False)}
+            every = [walk for one in lengths for walk in _walked(one) if method_name(walk) == "parameters"]
+            fills = [at for name, at in filled if name in counted and at.scope is here.scope and at.order < here.order]
+            loops = [part.node for at in fills for part in at.around if isinstance(part.node, cst.For)]
+            walks = [walk for one in loops for walk in _walked(one.iter) if method_name(walk) in _WALKS]
+            yield from [one for one in (*every, *walks) if every and walks and self._is_mine(one, here)]
 
 
 def _walked(walk: cst.BaseExpression) -> list[cst.Call]:

@@ -17,7 +17,7 @@ from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.holders import modules_walked
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.nodes import calls_one_of, dotted, method_name, names_in, nodes_in, receiver, spelled
-from retrofit.survey.scores.conditions import rules_out
+from retrofit.survey.scores.conditions import never_runs, rules_out
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.model import UnnamedModel
 from retrofit.survey.sites.wrapper import Wrapper
@@ -47,7 +47,11 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     """Return every DistributedDataParallel and DataParallel call of a file."""
     found: list[Wrapper] = []
     constants = Defaults(index, flow, options=False)
-    begun = [c for c in index.calls_to("torch.distributed.init_process_group") if not constants.leave_out(c)]
+
+    def is_idle(call: cst.Call) -> bool:
+        return constants.leave_out(call) or never_runs(index.statement(call), flow)
+
+    begun = [c for c in index.calls_to("torch.distributed.init_process_group") if not is_idle(c)]
     begins = any(flow.uncalled(index.statement(one)) is None for one in begun)
     for call in index.calls:
         kind = wrapper_kind(flow, call)
@@ -79,7 +83,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 moved="" if module else split_moves(index, operand)[1],
                 preset=[arg for _, given in meant for arg in given],
                 choice=_choice(index, meant),
-                idle=not begins and constants.leave_out(call),
+                idle=not begins and is_idle(call),
                 closed="" if takes else index.source.code(call.func),
                 anchors={"operand": operand, "call": call, "whole": whole, **dict(spread[-1:])},
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -102,7 +103,9 @@ def tracked_scores(
                 name = (dotted(best) or "").rpartition(".")[2]
                 known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
                 if known and root_of(score) in bound and is_score(score) and _saves(index, comparison):
-                    yield Candidate(score, "max" if better > 0 else "min", evidence, root_of(best))
+                    told = "max" if better > 0 else "min"
+                    history = index.source.code(best.args[0].value) if _best_of_history(best) else ""
+                    yield Candidate(score, told, evidence, root_of(best), history, saved=bool(history))
 
 
 def _read_as(
@@ -380,7 +383,7 @@ def best_of_history(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candi
     methods = {one for one in running if one.enclosing_class is loop.scope.enclosing_class}
     for comparison, pairs in _comparisons(index, lambda node: index.scope_of(node) in methods):
         for best, newest, better in pairs:
-            if isinstance(best, cst.Call) and _best_of_history(best) and root_of(newest) == "self":
+            if _best_of_history(best) and root_of(newest) == "self":
                 history = best.args[0].value
                 told = index.source.code(newest) == f"{index.source.code(history)}[-1]"
                 found += [(comparison, history, "max" if better > 0 else "min")] if told else []
@@ -459,16 +462,14 @@ def _compared(index: Index, holder: Scope, *methods: str) -> tuple[str, str]:
     return found.pop() if len(found) == 1 else ("", "")
 
 
-def _best_of_history(node: cst.BaseExpression) -> bool:
+def _best_of_history(node: cst.BaseExpression) -> TypeGuard[cst.Call]:
     """Whether an expression is `min(history)` or `max(history)`."""
     return isinstance(node, cst.Call) and dotted(node.func) in ("min", "max") and len(node.args) == 1
 
 
 def _equal_to_best(node: cst.BaseExpression, side: int) -> int:
     """Return ``side`` for `max(history)`, the other one for `min(history)`, 0 for anything else."""
-    return (
-        (side if dotted(node.func) == "max" else -side) if isinstance(node, cst.Call) and _best_of_history(node) else 0
-    )
+    return (side if dotted(node.func) == "max" else -side) if _best_of_history(node) else 0
 
 
 def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpression, str]]:
@@ -522,7 +523,8 @@ def _sense(
     wanted = {code(score), bare}
     if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
         wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
-    taken = [b for b in bindings if b.target in (code(best), root_of(best)) and b.value is not None]
+    holders = {code(best), root_of(best), dotted(best.value) if isinstance(best, cst.Subscript) else None}
+    taken = [b for b in bindings if b.target in holders and b.value is not None]
     if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
         parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
         takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]

@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Scope, Statement
-from retrofit.survey.nodes import dotted, exits, last_name, last_of
+from retrofit.survey.nodes import dotted, exits, last_name, last_of, names_in
 
 #: A value of which no more is told than that there is one.
 SOMETHING = object()
@@ -64,7 +64,10 @@ def holds_with(test: cst.BaseExpression, given: Mapping[str, object]) -> bool | 
                 return None
             return same is isinstance(operator, (cst.Is, cst.Equal))
         return None
-    known = given.get(dotted(test) or "", SOMETHING)
+    if isinstance(test, cst.IfExp):
+        first = holds_with(test.test, given)
+        return None if first is None else holds_with(test.body if first else test.orelse, given)
+    known = given.get(dotted(test) or "", constant(test))
     return None if known is SOMETHING else bool(known)
 
 
@@ -88,6 +91,11 @@ def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     asked = [*flow.index.guards(here.node)]
     leaving = [test for part in (here, *here.around) for early in part.preceding if (test := leaves_if(early))]
     known = given_constants(here.scope, call, flow) if asked or leaving else {}
+    names = {name for test in (*leaving, *(test for test, _ in asked)) for name in names_in(test)}
+    for flag in flow.index.bound(names, here.scope) if known else ():
+        holds = holds_with(flag.value, known) if flag.value is not None and flag.item is None else None
+        if holds is not None and len(flow.index.bound([flag.target], here.scope)) == 1:
+            known[flag.target] = holds  # `ddp = True if world_size else False`
     if any(holds_with(test, known) for test in leaving):
         return True
     return any(holds_with(test, known) is (not held) for test, held in asked)
@@ -113,7 +121,10 @@ def _set_before(call: cst.Call, name: str | None, flow: Flow) -> Iterator[tuple[
             yield part, value
 
 
-def never_runs(here: Statement, flow: Flow) -> bool:
-    """Whether no call of a function, by the constants that it gives, runs a statement of it."""
-    calls = flow.callers(here.scope)
-    return bool(calls) and all(rules_out(here, call, flow) for call in calls)
+def never_runs(here: Statement, flow: Flow, seen: frozenset[Scope] = frozenset()) -> bool:
+    """Whether no call of a function, by the constants that it gives, runs a statement of it, or none of these runs."""
+    calls = flow.callers(here.scope) if here.scope not in seen else []
+    within = seen | {here.scope}
+    return bool(calls) and all(
+        rules_out(here, call, flow) or never_runs(flow.index.statement(call), flow, within) for call in calls
+    )

@@ -25,6 +25,7 @@ from retrofit.survey.scores.values import (
     bare_of,
     calls_method,
     code_of,
+    deleted_later,
     element_of,
     in_loop,
     root_of,
@@ -216,8 +217,11 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, 
         bound = [b.statement for b in index.bound(_parts(index, candidate), function)]
         if read and any(one.order > here.order for one in bound):
             kept.anchors |= {"guard": here.node, "made": here.node}
-        elif candidate.named and in_turns and not (kept.guarded or read):
-            kept.anchors |= {"guard": way.block.node, "made": made.node}  # there may be no turn
+        elif not kept.guarded and (
+            (candidate.named and in_turns and not read)  # there may be no turn
+            or deleted_later(index, made, root_of(candidate.node))
+        ):
+            kept.anchors |= {"guard": way.block.node, "made": made.node}
         kept.expression = candidate.written or index.source.code(candidate.node)
         stand_ins = StandIns(index, flow, loop).of(candidate.node, here, call)
         kept.present = " and ".join(presence(index, candidate.node, way.block, stand_ins))

@@ -13,7 +13,8 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, called_in
-from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import children, dotted, last_name, mentions, method_name, names_in, nodes_in, receiver
+from retrofit.survey.order import runs_always
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.makers import reaching_makers
@@ -66,6 +67,7 @@ class Making:
         self._seen: set[tuple[object, ...]] = set()
         self._read: set[tuple[str, Statement]] = set()
         self._modes: dict[Scope, list[tuple[Statement, str]]] = {}
+        self._trained: dict[cst.Call, set[str]] = {}
         self._filled: dict[tuple[Scope, str], list[cst.Call]] = {}
         self._named: dict[Scope, defaultdict[str, list[cst.Call]]] = {}
         simple = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
@@ -261,12 +263,17 @@ class Making:
         """Whether a backward pass of what a statement makes always follows, whatever has gone into that."""
         here = binding.statement
         around = [part for part in here.ancestors if isinstance(part.node, (cst.For, cst.While))]
+        passes = {step.node for _, step in self._losses}  # of which each branch of a choice may have one
         steps = [
             step
             for names, step in self._losses
             if binding.target in names and step.scope is here.scope and step.order > here.order
             if set(around[:1]) <= set(step.path)
-            if all(part in here.path for part in step.path if isinstance(part.node, cst.If))
+            if all(
+                part in here.path or runs_always(part.node, passes, leaves=False)
+                for part in step.path
+                if isinstance(part.node, cst.If)
+            )
         ]
         made = [b.statement for b in self._bound[unquoted(binding.target)] if b.statement.scope is here.scope]
         return any(here in reaching_makers(self._index, step.node, made)[0] for step in steps)
@@ -489,8 +496,21 @@ class Making:
         turns = [part for part in block.around if isinstance(part.node, (cst.For, cst.While))]
         inner = [*takewhile(lambda turn: not self._trains(frame, turn), turns)]
         made = {b.target for turn in turns[len(inner) : len(inner) + 1] for b in self._index.bound_in(turn)}
+        made |= self._given_trained(block, frame)
         loops = [*(turn.node for turn in inner), *nodes_in(block.node)]
-        return any(isinstance(one, cst.For) and made.isdisjoint(names_in(one.iter)) for one in loops)
+        return any(isinstance(one, cst.For) and not mentions(one.iter, made) for one in loops)
+
+    def _given_trained(self, at: Statement, frame: _Frame) -> set[str]:
+        """Return the parameters for which a call gives what the training makes, such as losses to be reduced."""
+        if frame.call is None:
+            return set()
+        if frame.call not in self._trained:
+            self._trained[frame.call] = set()  # what is asked for again on the way is none
+            seen, self._seen = self._seen, set()
+            passed = {name: self._passed(name, at, frame, ()) for name in frame.scope.parameters}
+            self._trained[frame.call] = {name for name, kinds in passed.items() if kinds == {TRAINED}}
+            self._seen = seen
+        return self._trained[frame.call]
 
     def _goes_through(self, function: Scope) -> bool:
         """Whether a function runs a model that it is given, or has, for one batch after the other."""
@@ -516,15 +536,8 @@ class Making:
     def _modes_of(self, scope: Scope) -> list[tuple[Statement, str]]:
         """Return where a function tells the model to train or to evaluate, with "train" or "eval"."""
         if scope not in self._modes:
-            found = []
-            for call in self._index.calls_of(scope):
-                name = method_name(call)
-                if name in ("eval", "train"):
-                    given = [self._code(arg.value) for arg in call.args]
-                    if given in ([], ["True"], ["False"]):
-                        mode = "eval" if name == "eval" or given == ["False"] else "train"
-                        found.append((self._index.statement(call), mode))
-            self._modes[scope] = found
+            told = [(call, mode_told(self._index, call)) for call in self._index.calls_of(scope)]
+            self._modes[scope] = [(self._index.statement(call), mode) for call, mode in told if mode]
         return self._modes[scope]
 
     def _trains(self, frame: _Frame, within: Statement | None = None) -> str:
@@ -568,6 +581,27 @@ class Making:
 
 def _kind(found: set[str]) -> str:
     return EVALUATED if EVALUATED in found else TRAINED if TRAINED in found else ""
+
+
+def mode_told(index: Index, call: cst.Call) -> str:
+    """Return what a call tells the model, "train" or "eval", "" for neither.
+
+    What evaluates on until a backward pass in its own block is a teacher, and not the model that trains there.
+    """
+    name, given = method_name(call), [dotted(arg.value) for arg in call.args]
+    if name not in ("eval", "train") or given not in ([], ["True"], ["False"]):
+        return ""
+    here, own = index.statement(call), wholes_of(dotted(receiver(call)) or "")
+    if name == "train" and given != ["False"]:
+        return "train"
+    passes = [index.statement(one) for one, _ in index.method_calls("backward")]
+    step = next((one for later in here.following for one in passes if later in one.path), None)
+    back = [
+        index.statement(one)
+        for one, held in index.method_calls("train")
+        if not {*own}.isdisjoint(wholes_of(dotted(held) or ""))
+    ]
+    return "" if step is not None and not any(here.order < one.order < step.order for one in back) else "eval"
 
 
 def is_bound(index: Index, node: cst.BaseExpression) -> bool:

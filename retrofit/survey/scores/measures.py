@@ -18,7 +18,7 @@ from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import led_to_once, outlives, returned_parts
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
 from retrofit.survey.scores.kinds import TEXT, Kinds
-from retrofit.survey.scores.making import Making, without_gradients
+from retrofit.survey.scores.making import TRAINED, Making, without_gradients
 from retrofit.survey.scores.namesakes import namesakes
 from retrofit.survey.scores.site import brought
 from retrofit.survey.scores.told import Told, numbers_in
@@ -223,12 +223,13 @@ class _Dropped:
 
 def _taken(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, cst.CSTNode]]:
     """Yield (expression, node) of what may be in the variables that get what validation returns."""
-    kinds = Kinds(index, flow, loop)
+    kinds, making = Kinds(index, flow, loop), Making(index, flow, loop)
     for binding, call in validated_variables(index, flow, loop):
-        whole = kinds.of(target_node(index, binding.statement, binding.target))[0] not in ("", SEVERAL_VALUES)
+        node = target_node(index, binding.statement, binding.target)
+        whole = kinds.of(node)[0] not in ("", SEVERAL_VALUES)
         numbers = items_of(index, flow, loop, binding, call)
         known = numbers is None or any(kinds.of(one)[0] != TEXT for one in numbers)
-        if kinds.is_mute(binding) or (known and not whole):
+        if kinds.is_mute(binding) or (known and not whole) or making.of(node) == TRAINED:
             continue
         values = returned_values(index, flow, call, binding.item)
         items: list[tuple[str, cst.CSTNode]] = [
@@ -243,7 +244,7 @@ def _taken(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, cst
             if _of_coco(filled) or (direction_of(key) and filled not in handed_on):
                 items.append((f"{key}][0" if _of_coco(filled) else key, filled.statement.node))
         yield from ((f"{binding.target}[{key}]", item) for key, item in items)
-        holder = class_of(index, flow, target_node(index, binding.statement, binding.target))
+        holder = class_of(index, flow, node)
         if holder is not None or whole or any(map(is_object, values)):
             yield from _parts_of(index, loop, binding, call, holder)
         elif not items and not handed_on:

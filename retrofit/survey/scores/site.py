@@ -28,6 +28,7 @@ from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
     code_of,
+    deleted_later,
     of_phases,
     only_begins,
     root_of,
@@ -120,7 +121,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if guard is not None:
         made = _last_that_makes(way, here) if begun is None else begun.siblings[begun.index - 1]
         score.anchors |= {"guard": guard.node, "made": made.node}
-    elif (again or _deleted_later(index, here, name)) and not direct:
+    elif (again or deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
@@ -243,7 +244,9 @@ def _block_that_parts(
     index: Index, way: Way, here: Statement, makers: list[Statement], name: str, guard: Statement | None
 ) -> cst.CSTNode | None:
     """Return the block that gives a name its value on some ways only, None where all ways do."""
-    if name and _is_parted(here, makers):
+    made = [b.value for b in index.bound([name], here.scope) if b.statement in makers and b.value is not None]
+    carried = any(mentions(value, [name]) for value in made)  # of the value that it has, as the best so far
+    if name and not carried and _is_parted(here, makers):
         choice: cst.CSTNode = here.node
         while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
             choice = index.parents[choice]
@@ -467,16 +470,6 @@ def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statem
 
 def _begins(index: Index, binding: Binding) -> bool:
     return isinstance(binding.value, (cst.Integer, cst.Float)) or only_begins(index, binding)
-
-
-def _deleted_later(index: Index, made: Statement, name: str) -> bool:
-    """Whether a name is deleted after a place of its function: `del stats`."""
-    return any(
-        isinstance(small, cst.Del) and name in names_in(small)
-        for later in index.statements
-        if later.scope is made.scope and later.order > made.order and isinstance(later.node, cst.SimpleStatementLine)
-        for small in later.node.body
-    )
 
 
 def _where_of_validation(

@@ -237,6 +237,16 @@ def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> boo
     )
 
 
+def deleted_later(index: Index, made: Statement, name: str) -> bool:
+    """Whether a name is deleted after a place of its function: `del stats`."""
+    return any(
+        isinstance(small, cst.Del) and name in names_in(small)
+        for later in index.statements
+        if later.scope is made.scope and later.order > made.order and isinstance(later.node, cst.SimpleStatementLine)
+        for small in later.node.body
+    )
+
+
 def is_set_by_variable(binding: Binding) -> bool:
     """Whether an item is set whose key is worked out, which may be any: `losses[name] = mean(values)`."""
     return binding.target.partition("[")[2][:1].isidentifier()
