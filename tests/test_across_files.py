@@ -1515,34 +1515,6 @@ def test_a_script_that_shares_the_loop_is_named(plan_project: Planner, started: 
     assert all(note.message.startswith("other.py imports this file too: what trains") for note in notes)
 
 
-@pytest.mark.parametrize(
-    ("started", "calls", "told"),
-    [
-        pytest.param(
-            True, "print(validate(build()))", ", and this file's own `__main__` calls it (line 9)", id="itself"
-        ),
-        pytest.param(True, "print(build())", "", id="itself, another function"),
-        pytest.param(False, "print(1)", "; other.py imports this file too", id="another"),
-    ],
-)
-def test_who_else_takes_what_a_function_returns_is_named(
-    plan_project: Planner, started: bool, calls: str, told: str
-) -> None:
-    judge = "import torch\n\n\ndef validate(model):\n    acc = run(model.eval())\n    print(acc)\n    return f'{acc}'\n"
-    judge += f"if __name__ == '__main__':\n    {calls}\n" if started else ""
-    head = code(MAIN).partition("    best_acc = 0\n")[0]
-    loop = "    for epoch in range(3):\n        train_one_epoch(model, loader, optimizer)\n"
-    loop += "        line = validate(model)\n"
-    main = head.replace("train_one_epoch, validate", "train_one_epoch") + loop + "        print(line)\n\nmain()\n"
-    others = {} if started else {"other": f"from judge import validate\n{PARSED}validate(1)\n"}
-    options = Options(metric="validate:acc", mode="max")
-    notes = plan_project(
-        f"from judge import validate\n{main}", options, engine=code(ENGINE), judge=judge, **others
-    ).notes
-    found = [note.message for note in notes if note.message.startswith("`validate` returns the score beside")]
-    assert [told in message for message in found] == [True] * bool(told)
-
-
 #: Other files, and which of them are named as scripts that use a changed one.
 FARTHER = {
     "through a module that the script does not reach": (

@@ -52,7 +52,7 @@ def planned(folder: Path, functions: str, turn: str, metric: str = "acc") -> Pla
         pytest.param(
             VALIDATE + TEST, "validate(model)\ntest(model)", ["validate:acc", "test:acc"], id="one after the other"
         ),
-        pytest.param(LAST, "validate(model)", ["validate:acc", "best_of"], id="under a condition"),
+        pytest.param(LAST, "validate(model)", ["validate:acc", "best_of:acc"], id="under a condition"),
         pytest.param(
             VALIDATE + TEST,
             "if a:\n    validate(model)\nelse:\n    test(model)",
@@ -66,12 +66,13 @@ def test_which_of_several_is_meant_is_asked(tmp_path: Path, functions: str, turn
     assert question.code == "PAI105"
     assert all(one in question.message for one in told)
     answers = re.findall(r"--metric (\S+)", question.message)
-    assert answers == [one for one in told if ":" in one]
+    assert answers == told
     for answer in answers:
         plan = planned(tmp_path, functions, turn, answer)
         assert plan.questions == []
         function = rewritten(plan).partition(f"def {answer.partition(':')[0]}(")[2].partition("\nmodel = ")[0]
-        assert "return " in function.partition("\ndef ")[0]
+        gives = "note_score(acc)" if answer == "best_of:acc" else "return "
+        assert gives in function.partition("\ndef ")[0]
 
 
 def test_one_of_them_may_be_a_parameter(tmp_path: Path) -> None:

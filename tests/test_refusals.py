@@ -230,10 +230,10 @@ TWO_SCORES = swapped(SCRIPT, (VALIDATE + TRACK, "        «val_loss, val_acc = v
 NO_DIRECTION = swapped(SCRIPT, (VALIDATE + TRACK, "        «quality = validate(model, loader)\n"))
 KEPT_SCORE = swapped(
     SCRIPT,
-    (VALIDATE + TRACK, "        loss = validate(model, loader)\n"),
+    (VALIDATE + TRACK, "        validate(model, loader)\n"),
     (
         "    return hits / total\n",
-        "    acc = hits / total\n    if acc > best['acc']:\n        best['acc'] = acc\n    return 1 - acc\n",
+        "    acc = hits / total\n    print(acc)\n",
     ),
     (LOOP, "    «" + LOOP.lstrip()),
 )
@@ -296,7 +296,7 @@ CASES = {
     "a model a fold": Case(FOLDS, "PAI104", ("line 2", "one fold")),
     "two epoch loops": Case(TWO_LOOPS, "PAI104", ("32", "36")),
     "no score": Case(NO_SCORE, "PAI105", ("--metric", "--mode")),
-    "kept score": Case(KEPT_SCORE, "PAI105", ("knows `acc`", "line 18", "--metric EXPR", "--mode")),
+    "kept score": Case(KEPT_SCORE, "PAI105", ("knows `acc`", "line 17", "--metric EXPR", "--mode")),
     "two scores": Case(TWO_SCORES, "PAI105", ("`val_loss` (line 38)", "`val_acc` (line 38)", "--metric EXPR")),
     "no direction": Case(NO_DIRECTION, "PAI105", ("`quality`", "line 38", "--mode max", "--mode min")),
     "save_name": Case(SAVE_NAME, "PAI106", ("`args.name`", "--save-name NAME")),
