@@ -274,6 +274,27 @@ def test_a_function_that_returns_something_else_notes_the_score(tmp_path: Path, 
     assert f"    {call}\n    {NOTED}" in text
 
 
+@pytest.mark.parametrize(
+    ("leaves", "told"),
+    [
+        ("    if epoch % 5:\n        return 0\n", ["not (epoch % 5)"]),
+        ("    if dist.get_rank() != 0:\n        return 0\n", []),
+        ("", []),
+    ],
+    ids=["in some turns", "on some ranks", "never"],
+)
+@pytest.mark.parametrize("last", ["    return 1\n", ""], ids=["noted", "returned"])
+def test_a_function_that_returns_before_it_has_a_score_is_told(
+    tmp_path: Path, leaves: str, told: list[str], last: str
+) -> None:
+    leaves = leaves if last else leaves.replace("return 0", "return")
+    functions = MEASURE.lstrip().replace("    hits = 0\n", f"{leaves}    hits = 0\n") + last
+    plan = planned(tmp_path, f"import torch.distributed as dist\n\n\n{functions}\n\n", "measure(model, loader)", "acc")
+    assert ("note_score(" in rewritten(plan)) is bool(last)
+    found = [note.message for note in plan.notes if note.code == "PAI012"]
+    assert [message.partition("only if ")[2].partition(";")[0] for message in found] == told
+
+
 @pytest.mark.parametrize("turns", ["for x, y in loader", "while more()"])
 def test_a_sum_is_noted_once_it_is_whole(tmp_path: Path, turns: str) -> None:
     functions = MEASURE.replace("for x, y in loader", turns).replace("    acc = hits / len(loader)\n", "")

@@ -262,7 +262,7 @@ def _noted(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, make
     adds = any(isinstance(part.node, (cst.For, cst.While)) for part in made.around)
     adds = adds and not may_lack_value(variable_of(candidate.node), way.block, index)
     stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), candidate.call)
-    return KeptScore(
+    kept = KeptScore(
         node=(way.block if adds else made).node,
         index=index,
         expression=candidate.written or index.source.code(candidate.node) + candidate.rest,
@@ -272,6 +272,8 @@ def _noted(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, make
         ranks=way.ranks,
         present=" and ".join(presence(index, candidate.node, way.block, stand_ins)),
     )
+    _tell_left_before(flow, kept, made)
+    return kept
 
 
 def _between(index: Index, loop: EpochLoop, call: cst.Call) -> list[Statement]:
@@ -345,12 +347,21 @@ def _kept(
             kept.ends = True
         elif place.order > made.order:
             return None
-        else:
-            tests = [(part, part.node.test) for part in place.ancestors if isinstance(part.node, cst.If)]
+    _tell_left_before(flow, kept, made)
+    return None if kept.returns and (way.guard is not None or kept.ends) else kept
+
+
+def _tell_left_before(flow: Flow, kept: KeptScore, made: Statement) -> None:
+    """Say of a score on what conditions, or ranks, its function returns before it makes one."""
+    index = flow.index
+    for leaving, scope in index.returns:
+        place = index.statement(leaving)
+        if scope is made.scope and place.order < made.order:
+            around = [part for part in place.ancestors if part not in made.path]
+            tests = [(part, part.node.test) for part in around if isinstance(part.node, cst.If)]
             others = [test for part, test in tests if not by_rank(index, flow, test, part)]
             kept.condition = kept.condition or (f"not ({index.source.code(others[0])})" if others else "")
             kept.ranks = "first" if len(others) < len(tests) else kept.ranks
-    return None if kept.returns and (way.guard is not None or kept.ends) else kept
 
 
 def _yields(index: Index, function: Scope) -> bool:
