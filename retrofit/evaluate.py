@@ -242,7 +242,7 @@ class Evaluator:
             from retrofit.habits.file import TrainingFile
 
             recipe, source = self._recipe, script.index.entry.source
-            self._seen = TrainingFile(source, recipe.history, recipe.module_functions, script.index)
+            self._seen = TrainingFile(source, recipe.history, flow=script.flow)
         return self._seen
 
     def _names_at(self, site: Site, script: Script, shared: Mapping[str, object]) -> dict[str, object]:

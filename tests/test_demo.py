@@ -13,6 +13,7 @@ from retrofit.demo.command import projects
 from retrofit.demo.training import Stage, train
 from retrofit.interpreter import Interpreter
 from tests.conftest import Folder
+from tests.forked import training_python
 from tests.projects import FIXTURES, run, shown
 
 
@@ -112,9 +113,8 @@ def test_a_failed_training_shows_its_end(folder: Folder, monkeypatch: pytest.Mon
 @pytest.mark.real
 @pytest.mark.parametrize("options", [(), ("--dp",)], ids=["ddp", "dp"])
 def test_it_trains_to_the_end_and_the_model_loads(tmp_path: Path, options: tuple[str, ...]) -> None:
-    result = run(
-        [sys.executable, "-m", "retrofit", "demo", "a demo", *options], tmp_path, PYTHONPATH=str(FIXTURES.parent)
-    )
+    python = sys.executable if options else training_python()  # README's own command has a plain one train the other
+    result = run([python, "-m", "retrofit", "demo", "a demo", *options], tmp_path, PYTHONPATH=str(FIXTURES.parent))
     assert result.returncode == 0, shown(result)
     rows = re.findall(r"^ *(\d+) +(\d+) +\d+ +\d+ s +(0\.\d+)$", result.stdout, re.MULTILINE)
     (none, before, without), *dendrites = rows
@@ -128,7 +128,7 @@ def test_it_trains_to_the_end_and_the_model_loads(tmp_path: Path, options: tuple
     check = "from spirals import make_spirals\npoints, labels = make_spirals(2048, seed=2).tensors\n"
     check += "print('accuracy', (model.eval()(points).argmax(1) == labels).float().mean().item())\n"
     (tmp_path / "a demo" / "predict.py").write_text("\n".join([*lines, check]))
-    loaded = run([sys.executable, "predict.py"], tmp_path / "a demo")
+    loaded = run([python, "predict.py"], tmp_path / "a demo")
     assert loaded.returncode == 0, shown(loaded)
     accuracy = float(re.findall(r"^accuracy (.*)$", loaded.stdout, re.MULTILINE)[0])
     assert abs(accuracy - float(dendrites[-1][2])) < 1e-4

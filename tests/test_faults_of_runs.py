@@ -60,6 +60,7 @@ class Project:
     def start(self, python: str = "", output: Path | None = None, **environment: str) -> subprocess.Popen[bytes]:
         """Start the launcher, as a user does."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PAI_")}
+        inherited["UNDRAWN_GRAPHS"] = "1"
         settings = {"NUM_GPUS": "2", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "REHEARSE": "0"}
         settings |= {"PAI_TESTING_DENDRITE_CAPACITY": "1", "PYTHON": python or training_python(), "STOP_SECONDS": "20"}
         with (output or self.output).open("ab" if output else "wb") as said:

@@ -142,3 +142,50 @@ def test_nothing_is_left_when_it_is_needed_no_more() -> None:
     assert process.communicate(timeout=60)[0] == ""
     assert process.returncode == 70
     assert not Path(program).exists()
+
+
+#: Asks in one function for the name of the one that calls it.
+ASKS = """
+from torch.distributed.elastic.rendezvous import dynamic_rendezvous
+
+def record():
+    return dynamic_rendezvous.get_method_name()
+
+def meet():
+    return record()
+
+torchs_own = meet()
+import rendezvous_names
+print(torchs_own, meet(), dynamic_rendezvous.get_method_name is rendezvous_names._method_name)
+"""
+
+
+@pytest.mark.real
+def test_what_an_agent_of_torchrun_does_has_the_name_that_torch_gives_it() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "forked")}
+    told = subprocess.run([sys.executable, "-c", ASKS], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    assert told.stdout == "meet meet True\n"
+
+
+#: Draws a graph, as the library does, twice.
+DRAWS = """
+import os
+import undrawn_graphs
+from matplotlib import pyplot as plt
+
+plt.plot([1, 2])
+plt.tight_layout()
+plt.savefig("drawn.png")
+os.environ["UNDRAWN_GRAPHS"] = "1"
+plt.tight_layout()
+plt.savefig("undrawn.png")
+"""
+
+
+@pytest.mark.real
+def test_graphs_are_empty_files_only_where_that_is_asked(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "forked"), "MPLBACKEND": "agg"}
+    environment.pop("UNDRAWN_GRAPHS", None)
+    subprocess.run([sys.executable, "-c", DRAWS], env=environment, cwd=tmp_path, check=True)
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "undrawn.png").read_bytes() == b""

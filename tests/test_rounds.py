@@ -105,9 +105,8 @@ def train(
     script = folder / "train.py"
     script.write_text(text)
     apply(script, *settings, *options)
-    return run(
-        ["bash", "train_distributed.sh"], folder, NUM_GPUS="2", PYTHON=python or training_python(), **environment
-    )
+    environment = {"NUM_GPUS": "2", "PYTHON": python or training_python(), "UNDRAWN_GRAPHS": "1", **environment}
+    return run(["bash", "train_distributed.sh"], folder, **environment)
 
 
 def rounds(result: subprocess.CompletedProcess[str]) -> list[list[str]]:

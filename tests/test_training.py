@@ -34,7 +34,7 @@ def test_before_trains(project: Project, tmp_path: Path) -> None:
 @pytest.mark.parametrize("project", [p for p in PROJECTS if p.history], ids=lambda project: project.name)
 def test_after_trains_by_the_library_s_own_patience(project: Project, tmp_path: Path) -> None:
     project.copy("after", tmp_path)
-    result = run(["bash", "train_distributed.sh", *project.arguments], tmp_path, NUM_GPUS="2")
+    result = run(["bash", "train_distributed.sh", *project.arguments], tmp_path, NUM_GPUS="2", PYTHON=training_python())
     assert result.returncode == 0, shown(result)
     assert not TRAPS.search(result.stdout), shown(result)
     (mark,) = tmp_path.glob("*/.training_complete")

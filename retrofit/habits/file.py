@@ -40,7 +40,7 @@ class TrainingFile:
         source: the file. What it imports is not followed: a rule speaks only of what the file itself shows.
         history: what is on record of the library that grows dendrites, None where no rule is about it.
         module_functions: full names of that library's functions that return the module they are given.
-        index: the files of a whole project with it, where what is asked is asked of all of them; None for it alone.
+        flow: that of a whole project with it, where what is asked is asked of all its files; None for it alone.
         knowledge: what is known of libraries, None for what the program comes with.
     """
 
@@ -49,13 +49,13 @@ class TrainingFile:
         source: Source,
         history: History | None = None,
         module_functions: frozenset[str] = frozenset(),
-        index: Index | None = None,
+        flow: Flow | None = None,
         knowledge: Knowledge | None = None,
     ) -> None:
         self.source = source
         self.history = history
-        self.index = index or Index(source, knowledge=knowledge)
-        self._module_functions = module_functions
+        self.index = Index(source, knowledge=knowledge) if flow is None else flow.index
+        self._flow, self._module_functions = flow, module_functions
         self._sites: dict[str, Sequence[Site]] = {}
         self._bindings: dict[tuple[Scope, str], list[Binding]] | None = None
 
@@ -82,7 +82,7 @@ class TrainingFile:
     @cached_property
     def flow(self) -> Flow:
         """Where the values of its names come from."""
-        return Flow(self.index, self._module_functions)
+        return self._flow or Flow(self.index, self._module_functions)
 
     @cached_property
     def wrappers(self) -> list[Wrapper]:

@@ -198,6 +198,9 @@ class Flow:
             for call in wrapping
             if "self" in [dotted(arg.value) for arg in call.args]
         }
+        #: What the name of each call means here: of which local function it is, or that of none.
+        self._named = {call: self._function(call.func, index.scope_of(call)) for call in index.calls}
+        self._given = {call: self._runs(call) for call in index.calls}
         for call in index.calls:
             for function in self._called_by_name(call):
                 if not self._fails(call, function):
@@ -211,7 +214,8 @@ class Flow:
             n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"
         }
         for _ in range(2):  # an object or a parameter may be known only where its holder's methods are, or its callers
-            found = [(call, self._find_methods(call), self._chosen_to_run(call)) for call in index.calls]
+            unknown = (call for call, function in self._named.items() if function is None)
+            found = [(call, self._find_methods(call), self._chosen_to_run(call)) for call in unknown]
             for call, methods, functions in found:
                 self._methods.pop(call, None)
                 if len(methods) == 1:
@@ -366,7 +370,7 @@ class Flow:
         """
         scope = self.index.scope_of(call)
         name = dotted(call.func) or ""
-        function = self._function(call.func, scope)
+        function = self._named[call]
         if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
             holder, method = scope.enclosing_class, name.removeprefix("self.")
             heirs = [c.inner[method] for c in self._classes_with[method] if holder in self.lineage(c)[1:]]
@@ -375,12 +379,12 @@ class Flow:
                 return found
         if function is not None:
             return [function]
-        runs = [self._function(given, scope) for given in self._runs(call)]
+        runs = [self._function(given, scope) for given in self._given[call]]
         return [function for function in runs if function is not None] or self._chosen_to_run(call)
 
     def _chosen_to_run(self, call: cst.Call) -> list[Scope]:
         """Return the functions of which a call runs one by a name for it, such as a parameter, or out of a dict."""
-        if self._runs(call) or self._function(call.func, self.index.scope_of(call)) is not None:
+        if self._given[call]:
             return []
         meant = [self._maker(s) if s.kind == "class" else s for s in self.chosen(call)]
         functions = [function for function in meant if function is not None]
@@ -389,7 +393,7 @@ class Flow:
     def _fails(self, call: cst.Call, function: Scope) -> bool:
         """Whether a call by name ends in a TypeError, for want of arguments, before anything of a function runs."""
         plain = isinstance(call.func, cst.Name) and function.parent is not None and function.parent.kind != "class"
-        own = plain and not _decorators(function) and self._function(call.func, self.index.scope_of(call)) is function
+        own = plain and not _decorators(function) and self._named[call] is function
         return own and not _takes(function, call)
 
     def _runs(self, call: cst.Call) -> list[cst.BaseExpression]:
@@ -406,7 +410,7 @@ class Flow:
 
     def _passed_to_run(self, call: cst.Call) -> list[Scope]:
         """Return the functions that a call may be given to run by a name for them, as a parameter is one."""
-        given, scope = self._runs(call), self.index.scope_of(call)
+        given, scope = self._given[call], self.index.scope_of(call)
         if not given or self._function(given[0], scope) is not None:
             return []
         origins = self.origins(given[0], scope)
@@ -537,8 +541,6 @@ class Flow:
 
     def _find_methods(self, call: cst.Call) -> list[Scope]:
         """Return the methods that a call on an object of local classes may run, or the objects' `__call__`."""
-        if self._function(call.func, self.index.scope_of(call)) is not None:
-            return []
         ways = [(call.func, "__call__")]
         if (held := receiver(call)) is not None:
             ways.append((held, method_name(call)))

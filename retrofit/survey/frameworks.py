@@ -48,7 +48,11 @@ def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> lis
     """
     found: list[Framework] = []
     defaults = Defaults(index, flow)
+    imported = {full.partition(".")[0] for file in index.files for full in file.aliases.values()}
+    imported |= {module.partition(".")[0] for file in index.files for _, module in file.imports}
     for library in index.knowledge.of(Library):
+        if imported.isdisjoint(module.partition(".")[0] for module in library.modules):
+            continue
         name, advice = library.library, library.advice
         imports = [statement for file in index.files for statement, module in file.imports if library.has(module)]
         uses = [use for use in _uses(index, library) if _scope(index, use) in reached and not library.engine]

@@ -502,10 +502,13 @@ class Index:
 
     def statement(self, node: cst.CSTNode) -> Statement:
         """Return the innermost statement that holds ``node``."""
-        here: cst.CSTNode = node
-        while (found := self._statement_of.get(here)) is None:
-            here = self.parents[here]
-        self._statement_of[node] = found
+        found = self._statement_of.get(node)
+        if found is None:
+            here: cst.CSTNode = node
+            while found is None:
+                here = self.parents[here]
+                found = self._statement_of.get(here)
+            self._statement_of[node] = found
         return found
 
     def statements_in(self, suite: cst.BaseSuite) -> list[Statement]:

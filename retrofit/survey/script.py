@@ -333,7 +333,7 @@ def _optimizers(
 
 def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, _Groups]:
     """Return a script with what is wrapped and trained in it, and the models with their wrappers."""
-    script = Script(node=index.entry.source.module, index=index, launcher=choices.launcher)
+    script = Script(node=index.entry.source.module, index=index, flow=flow, launcher=choices.launcher)
     script.wrappers = find_wrappers(index, flow)
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))

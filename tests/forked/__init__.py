@@ -5,6 +5,7 @@ process finds is what a plain Python gives it: arguments, environment, PYTHONPAT
 descriptors, the parent's number, signals; and whoever starts it sees its output and its end. Not so, and to be known:
 
 - Its modules were imported before its environment was known, but for perforatedai, whose import asks torch for devices.
+- An agent of torchrun does not look for the files of its frames, and UNDRAWN_GRAPHS has graphs be empty files.
 - All processes of a server have one seed of hashes, so that sets are gone through alike.
 - Its number is another than its starter knows, its process group its own, and neither the interpreter nor gloo is torn
   down at the end. Tests of a launcher, its signals and its processes use a plain Python.
@@ -36,7 +37,9 @@ TRAINING = (
     "pdb",
     "requests",
     "safetensors.torch",
-    "process_groups",  # beside the server
+    "process_groups",  # beside the server, as those that follow
+    "rendezvous_names",
+    "undrawn_graphs",
 )
 
 

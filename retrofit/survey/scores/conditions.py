@@ -111,13 +111,14 @@ def leaves_if(statement: Statement) -> cst.BaseExpression | None:
 
 def _set_before(call: cst.Call, name: str | None, flow: Flow) -> Iterator[tuple[str, object]]:
     """Yield the constants that attributes of an object get before a call, and nowhere else: `args.test = True`."""
-    before, bound = set(flow.index.statement(call).preceding), flow.index.bindings
+    before, bound = flow.index.statement(call).preceding, flow.index.bindings
     for binding in bound if name is not None and before else ():
         holder, _, part = binding.target.rpartition(".")
-        own = holder == name and binding.statement in before
+        if holder != name or binding.statement not in before:
+            continue
         value = constant(binding.value)
         told = value is not SOMETHING or dotted(binding.value) is None  # what another name has may be None
-        if own and told and sum(other.target.endswith(f".{part}") for other in bound) == 1:
+        if told and sum(other.target.endswith(f".{part}") for other in bound) == 1:
             yield part, value
 
 

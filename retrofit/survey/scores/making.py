@@ -486,7 +486,7 @@ class Making:
 
         One that does neither is a part of a step: a teacher's targets, or how many hits a batch of the training has.
         """
-        calls = self._index.calls_in(block)
+        calls = dict.fromkeys(self._index.calls_in(block))
         scopes = {block.scope, *(one.scope for one in self._steps)}
         others = [call for scope in scopes for call in self._index.calls_of(scope) if call not in calls]
         if not set(filter(None, map(_called_object, calls))).isdisjoint(map(_called_object, others)):

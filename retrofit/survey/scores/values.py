@@ -28,8 +28,8 @@ def written_bare(index: Index, node: cst.BaseExpression) -> str:
 
 
 def in_loop(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
-    statement = index.statement(node)
-    return statement.scope is loop.scope and loop.statement in statement.ancestors
+    statement, around = index.statement(node), loop.statement
+    return statement.scope is around.scope and around in statement.ancestors
 
 
 def code_of(index: Index, body: EpochLoop | Scope) -> Callable[[cst.CSTNode], bool]:

@@ -13,6 +13,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.project import Neighbour
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, is_choice, method_name, nodes_in, receiver
 from retrofit.survey.sites.argument import LocalRank, Parser, ProcessNumber
@@ -72,6 +73,7 @@ class Script(Site):
     """The whole entry script; `node` is its module.
 
     Attributes:
+        flow: where the values of the project's names come from, by all that is left of it.
         wrappers: where a model is wrapped.
         models: where the model that is wrapped gets built.
         optimizers: the constructions of optimizers that train it.
@@ -137,6 +139,7 @@ class Script(Site):
         goes_on: whether a script with DataParallel does what it must when its model was restructured.
     """
 
+    flow: Flow
     wrappers: list[Wrapper] = field(default_factory=list)
     models: list[Model] = field(default_factory=list)
     optimizers: list[Optimizer] = field(default_factory=list)
