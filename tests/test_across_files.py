@@ -1110,6 +1110,50 @@ def test_a_wrapper_that_a_module_of_the_project_passes_on(plan_project: Planner,
     )
 
 
+@pytest.mark.parametrize(
+    ("chosen", "asked"),
+    [
+        pytest.param("Model = small", [], id="one"),
+        pytest.param("if args.small:\n    Model = small\nelse:\n    Model = nets.large", ["PAI102"], id="one of two"),
+        pytest.param("Model = None\nif args.small:\n    Model = small", [], id="none before"),
+    ],
+)
+def test_a_module_that_a_variable_holds(plan_project: Planner, chosen: str, asked: list[str]) -> None:
+    main = f"""
+import nets.large
+from nets import small
+{chosen}
+trainer = Model.Trainer()
+for epoch in range(10):
+    trainer.train()
+    acc = trainer.validate()
+"""
+    held = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self):
+        self.net = Net()
+        self.net = DDP(self.net)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def train(self):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            criterion(self.net(x), y).backward()
+            self.optimizer.step()
+
+    def validate(self):
+        acc = self.net.score()
+        return acc
+"""
+    plan = plan_project(main, **{"nets/small": held, "nets/large": held})
+    assert [problem.code for problem in plan.questions] == asked
+    answers = "large.py:self.net or nets/small.py:self.net"
+    assert all(answers in problem.message for problem in plan.questions if problem.code == "PAI102")
+
+
 def test_a_package_that_imports_what_is_not_read_of_it_is_followed_once(tmp_path: Path) -> None:
     main = MAIN.replace("model = Net()", "model = Model(4)").replace(
         "import torch\n", "import torch\nfrom model import Model\n", 1

@@ -5861,6 +5861,23 @@ def test_a_copy_of_a_part_that_is_made_before_it_gets_dendrites(before: str, aft
     assert ("`slow` (line 10) is a copy of a part of it" in survey_of(text).unmatched) == told
 
 
+def test_a_copy_of_settings_that_the_model_is_given_follows_nothing() -> None:
+    text = HELD_PART.replace("net = Net()", "net = Settings()").replace("BEFORE", "settings = copy.deepcopy(net)")
+    functions = """
+    def train(model, settings):
+        scaler = torch.cuda.amp.GradScaler(enabled=settings.half)
+        count = 0
+        for x in loader:
+            count += settings.weight
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.norm)
+
+    net ="""
+    text = text.replace("AFTER", "").replace("net =", code(functions).rstrip("\n"), 1)
+    survey = survey_of(text.replace("STEP", "train(model, settings)"))
+    assert (survey.unmatched, survey.averages) == ("", [])
+
+
 def test_the_model_that_is_a_copy_of_another_does_not_follow_itself() -> None:
     text = HELD_PART.replace("trainer = Trainer(net)", "trainer = copy.deepcopy(net)\ntrainer.requires_grad_(True)")
     text = text.replace("AFTER", "slow = copy.deepcopy(trainer)").replace("STEP", "follow(trainer, slow)")

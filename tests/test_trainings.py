@@ -712,6 +712,34 @@ def test_while_several_are_wrapped_nothing_is_said_of_the_loop_which_depends_on_
     assert "PAI104" not in codes
 
 
+def test_copies_that_are_wrapped_where_no_epoch_loop_is_seen_are_not_told_as_models(tmp_path: Path) -> None:
+    text = """
+    import copy
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def rounded(model):
+        copied = copy.deepcopy(model.module if isinstance(model, DDP) else model)
+        return DDP(copied) if isinstance(model, DDP) else copied
+
+    def train(model, optimizer):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+
+    model = rounded(Net()) if args.all_ones else Net()
+    model = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        chosen["train"](model, optimizer)
+        for trial in range(3):
+            acc = validate(rounded(model))
+    """
+    plan = plan_of(tmp_path, code(text))
+    assert [question.code for question in plan.questions] == ["PAI104"]
+
+
 #: A trainer of several models, each wrapped; tests replace the words in capitals.
 OF_EACH = """
 class Several:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.arguments import read_as
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import (
     COMPARING,
     dotted,
@@ -65,7 +65,30 @@ class Defaults:
 
     def leave_out(self, node: cst.CSTNode) -> bool:
         """Whether some code runs only where an option says otherwise than by default."""
-        return self._flow.on_every_way(node, self._fails_around)
+        return self._flow.on_every_way(node, lambda here: self._failing(here) is not None)
+
+    def branches(self, node: cst.CSTNode) -> list[tuple[cst.BaseExpression, Statement]]:
+        """Return the conditions by which some code is left out, each with the first statement that it keeps from.
+
+        None where it is not left out, or by more than branches of `if`.
+        """
+        found: dict[cst.BaseExpression, Statement | None] = {}
+
+        def fails(here: cst.CSTNode) -> bool:
+            test = self._failing(here)
+            if test is not None:
+                found[test] = self._first_under(test, here)
+            return test is not None
+
+        known = self._flow.on_every_way(node, fails)
+        firsts = [(test, first) for test, first in found.items() if first is not None]
+        return firsts if known and len(firsts) == len(found) else []
+
+    def _first_under(self, test: cst.BaseExpression, node: cst.CSTNode) -> Statement | None:
+        """Return the first statement of the branch of an `if` in which some code stands."""
+        whole = self._index.parents[test]
+        inside = [one for one in self._index.statement(node).path if whole in self._index.ancestors(one.node)]
+        return inside[0].siblings[0] if inside and isinstance(whole, cst.If) else None
 
     def run(self, node: cst.CSTNode) -> bool:
         """Whether some code surely runs by default, as far as its conditions tell, on one way at least."""
@@ -84,16 +107,16 @@ class Defaults:
         values = self._values(test, self._index.scope_of(test), frozenset())
         return bool(values) and all(bool(value) is holds for value in values or ())
 
-    def _fails_around(self, node: cst.CSTNode) -> bool:
-        """Whether a condition around some code does not hold by default."""
+    def _failing(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """Return a condition around some code, in its function, that does not hold by default."""
         for test, holds in self._index.guards(node):
             if test not in self._tests:
                 self._tests[test] = None  # of itself it tells nothing: what it is about may be set under it
                 self._tests[test] = self._values(test, self._index.scope_of(test), frozenset())
             values = self._tests[test]
             if values is not None and not any(bool(value) is holds for value in values):
-                return True
-        return False
+                return test
+        return None
 
     def _values(self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[object]) -> _Values:
         """Return what an expression may be by default."""

@@ -32,8 +32,11 @@ from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.wrapper import Wrapper
-from retrofit.survey.weights import freezes, walked_module
+from retrofit.survey.weights import changed_in_place, freezes, walked_module
 from retrofit.survey.wrappers import wrapped_origins
+
+#: Where something stands in the way, and what it is.
+Told = tuple[cst.CSTNode, str]
 
 
 def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> str:
@@ -287,8 +290,8 @@ def _classes_of(origins: set[Origin], flow: Flow) -> set[Scope]:
     return {one for function in built if function and function.parent for one in flow.lineage(function.parent)}
 
 
-def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
-    """Return what goes through the perforated model's layers beside those of a model without dendrites, or "".
+def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> Iterator[Told]:
+    """Yield what goes through the perforated model's layers beside those of a model without dendrites.
 
     They pair up wrongly, as dendrites and what holds them are further layers. A copy of the perforated model has them.
     """
@@ -312,16 +315,16 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str
             copied = any(not origins.isdisjoint(flow.deep_origins(*one)) for one in given)
             if built and not copied and made[whole].isdisjoint(made[other]):
                 copy, model = index.source.code(other), models[0].target or index.source.code(whole)
-                return (
+                yield (
+                    call,
                     f"{index.place(call)} takes the model's layers for those of `{copy}`, which gets no dendrites, so "
                     f"they would no longer match. Let it be a copy of the perforated one, `{copy} = copy.deepcopy("
-                    f"{model})`, by a statement of its own behind what builds `{model}`, in the same function"
+                    f"{model})`, by a statement of its own behind what builds `{model}`, in the same function",
                 )
-    return ""
 
 
-def following_by_name(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
-    """Return what follows the perforated model in training by the names of its weights, and is no copy of it, or "".
+def following_by_name(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> Iterator[Told]:
+    """Yield what follows the perforated model in training by the names of its weights, and is no copy of it.
 
     Each weight of its own is found there, so that nothing fails, but it stays without dendrites.
 
@@ -345,44 +348,30 @@ def following_by_name(origins: set[Origin], models: list[Model], loops: list[Epo
             continue
         of_model = Holding({one for one, whole in trained if whole.isdisjoint(made)}, flow)
         followed = Holding({call}, flow)
-        for changed, given in _changed_in_place(index):
+        for changed, given in changed_in_place(index):
             here = index.statement(changed)
             if here.scope not in scopes and inside.isdisjoint(here.path):
                 continue
             if followed.holds_in_turn(changed) and any(map(of_model.holds_in_turn, given)):
                 copy, name = index.source.code(other), models[0].target if models else "model"
-                return (
+                yield (
+                    changed,
                     f"{index.place(changed)} lets `{copy}` follow the model by the names of its weights, but it gets "
                     "no dendrites, so that what is tested or saved of it would lack them. Let it be a copy of the "
                     f"perforated one, `copy.deepcopy({name})`, behind what builds `{name}` and before that is wrapped, "
-                    "or of what its wrapper holds"
+                    "or of what its wrapper holds",
                 )
-    return ""
 
 
-def _changed_in_place(index: Index) -> Iterator[tuple[cst.BaseExpression, list[cst.BaseExpression]]]:
-    """Yield what gets another value in place, and what that is made of: `mean.mul_(0.9).add_(value)`."""
-    for call in index.calls:
-        changed = receiver(call)
-        if changed is not None and method_name(call) in ("add_", "copy_", "lerp_", "sub_"):
-            yield changed, [arg.value for arg in call.args]
-    for added in index.nodes_of(cst.AugAssign):
-        yield added.target, [added.value]
-    for node in index.nodes_of(cst.Assign):
-        for target in node.targets:
-            if isinstance(target.target, cst.Attribute) and target.target.attr.value == "data":
-                yield target.target, [node.value]
-
-
-def paired_parts(origins: set[Origin], flow: Flow) -> str:
-    """Return where a method of the model has a part follow another that it is no copy of to begin with, or "".
+def paired_parts(origins: set[Origin], flow: Flow) -> Iterator[Told]:
+    """Yield where a method of the model has a part follow another that it is no copy of to begin with.
 
     A momentum encoder that is copied when the model is built grows with its encoder: the recipe's helper sees to it.
     """
     index = flow.index
     classes = _classes_of(origins, flow)
     if any(word.endswith("module_ids_to_track") for word in index.source.words()):
-        return ""
+        return
     frozen = any(freezes(one.node) for one in classes)
     copied, following = [{*pair} for pair in _copied_parts(classes, index)], []
     for changed, pair in _paired_by_order(classes, flow):
@@ -396,12 +385,12 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
         if {*pair} not in copied:
             own = all(part.startswith("self.") for part in pair)
             names = ", ".join(f"'{part.removeprefix('self')}'" for part in pair) if own else "'.NAME', ..."
-            return (
+            yield (
+                changed,
                 f"{index.place(changed)} goes through the parameters of `{pair[0]}` and `{pair[1]}` together. One does "
                 "not learn and gets no dendrites, so they would no longer match. Copy them when the model is built, or "
-                f"keep the layers of both out of dendrites by GPA.pc.set_module_ids_to_track([{names}])"
+                f"keep the layers of both out of dendrites by GPA.pc.set_module_ids_to_track([{names}])",
             )
-    return ""
 
 
 def _paired_by_order(classes: set[Scope], flow: Flow) -> Iterator[tuple[cst.BaseExpression, tuple[str, str]]]:
@@ -412,7 +401,7 @@ def _paired_by_order(classes: set[Scope], flow: Flow) -> Iterator[tuple[cst.Base
         for call, held in index.method_calls("parameters", "named_parameters")
         if index.scope_of(call).enclosing_class in classes
     ]
-    for changed, given in _changed_in_place(index) if walks else ():
+    for changed, given in changed_in_place(index) if walks else ():
         bound_anew = isinstance(changed, cst.Name) and isinstance(index.parents.get(changed), cst.AugAssign)
         if bound_anew or index.scope_of(changed).enclosing_class not in classes:
             continue

@@ -597,6 +597,9 @@ class Flow:
                 known[scope] = False  # where the function calls itself
                 calls = self.callers(scope) if scope.kind == "function" else []
                 known[scope] = bool(calls) and all(map(told, calls))
+                holder = scope.parent.inner if scope.parent is not None and scope.parent.kind == "class" else {}
+                if not known[scope] and holder.get("__init__", scope) is not scope:  # of an object that is not made
+                    known[scope] = bool(made := self.callers(holder["__init__"])) and all(map(told, made))
             return known[scope]
 
         return told(node)

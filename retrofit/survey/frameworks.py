@@ -72,6 +72,7 @@ def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> lis
             site.wraps, site.copies = library.wraps and not either, library.copies
             uncalled = not library.owns and all(_is_uncalled(use, flow) for use in uses)
             site.beside = site.wraps or bool(option) or uncalled
+            site.uses = [*uses] if option and not (library.copies or library.optional) else []
             found.append(site)
         elif library.owns and not all(_is_tried(statement) for statement in imports):
             found.append(Framework(node=imports[0].node, index=index, name=name, advice=advice, beside=True))

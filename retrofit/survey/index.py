@@ -257,6 +257,7 @@ class Index:
         self.late = frozenset(late)
         self.late_files = [file for file in self.files if file.name in self.late]
         self._name_late_imports()
+        self._name_chosen_modules()
         for file in self.files:
             for name, full in _USUAL_NAMES.items() if file.stars else ():
                 if name not in file.scope.names:
@@ -290,6 +291,20 @@ class Index:
         for (file, name), fulls in values.items():
             if len(fulls) == 1 and (full := next(iter(fulls))) is not None and name not in file.aliases:
                 file.aliases = {name: full, **file.aliases}  # rather than the function's own name for it
+
+    def _name_chosen_modules(self) -> None:
+        """Take a name of imported modules, of which the script chooses one, as if each were imported by that name."""
+        held: dict[tuple[Scope, str], list[str]] = {}
+        for one in self.bindings:
+            scope, (first, _, rest) = one.statement.scope, (dotted(one.value) or "").partition(".")
+            if first != "None" and "." not in one.target:
+                module = self.file_of(scope).aliases.get(first, "")
+                held.setdefault((scope, one.target), []).append(f"{module}.{rest}" if rest else module)
+        for (scope, name), modules in held.items():
+            if name not in scope.parameters and self._modules.keys() >= {*modules}:
+                scope.assigned.discard(name)
+                scope.imports[name] = [*dict.fromkeys((*scope.imports.get(name, ()), *modules))]
+                self.file_of(scope).aliases[name] = modules[-1]
 
     def file(self, node: cst.CSTNode) -> File:
         """Return the file that ``node`` stands in."""

@@ -112,6 +112,8 @@ def plural(
     if each:
         return f"the comprehension at {index.place(each[0], wrappers[0].file)} wraps each of several", []
     for wrapper in wrappers:
+        if not loops and _wraps_copies(wrapper, flow):
+            continue  # which may be evaluated in each epoch: the loop over these is asked for first
         ways = [way for way in _loops_around(wrapper, flow) if epochs.isdisjoint(way)]
         turns = [part for way in ways for part in way if part not in training and over.isdisjoint(part.path)]
         several = [part for part in turns if _wraps_in_each_turn(part, wrapper)]
@@ -123,6 +125,11 @@ def plural(
             )
             return f"each turn of the loop at {index.place(several[0].node, wrapper.file)} wraps one{alone}", []
     return "", []
+
+
+def _wraps_copies(wrapper: Wrapper, flow: Flow) -> bool:
+    made = [origin.node for origin in wrapped_origins(wrapper, flow)]
+    return all(isinstance(one, cst.Call) and flow.index.qualified(one.func) == "copy.deepcopy" for one in made)
 
 
 def _loops_around(wrapper: Wrapper, flow: Flow) -> Iterator[list[Statement]]:

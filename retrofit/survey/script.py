@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import libcst as cst
 
@@ -62,7 +63,7 @@ from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.shares import find_shares
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import Spawn
-from retrofit.survey.sites.framework import Framework
+from retrofit.survey.sites.framework import Detour, Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer
@@ -194,6 +195,9 @@ def survey(
     libraries = find_frameworks(index, flow, reached)
     used = [one for one in libraries if one.option or not one.beside]  # not only imported
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
+    for library in script.frameworks:
+        told = f"{library.name} is used, which the recipe does not cover"
+        _is_detour(library.uses, told, script, flow)
     script.spawns = [site for site in _find_spawns(script, flow) if site.scope in reached]
     script.loads_after = find_loads_after(script.spawns, script.loops, flow)
     script.goes_on = script.kind == "dp" and goes_on(index, flow, choices.signs)
@@ -395,12 +399,28 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         script.followers = find_followers(origins, script.models, flow)
         script.disorder = script.disorder or made_of_it(*groups[0], script.models, script.loops, flow)
         script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
-        script.unmatched = (
-            beside_another(origins, script.models, flow)
-            or copied_before(origins, script.models, script.loops, flow)
-            or paired_parts(origins, flow)
-            or following_by_name(origins, script.models, script.loops, flow)
+        unmatched = chain(
+            beside_another(origins, script.models, flow),
+            copied_before(origins, script.models, script.loops, flow),
+            paired_parts(origins, flow),
+            following_by_name(origins, script.models, script.loops, flow),
         )
+        paired = "the model's layers are paired with others, which get no dendrites"
+        kept = (why for at, why in unmatched if script.followers or not _is_detour([at], paired, script, flow))
+        script.unmatched = next(kept, "")
+
+
+def _is_detour(nodes: Sequence[cst.CSTNode], why: str, script: Script, flow: Flow) -> bool:
+    """Whether some code runs only by options that are off by default; note where those lead to it."""
+    defaults = Defaults(script.index, flow)
+    branches = [defaults.branches(node) for node in nodes]
+    found = {first.node: test for firsts in branches for test, first in firsts} if all(branches) else {}
+    script.detours += [
+        Detour(node=node, index=script.index, option=script.index.source.read(test), why=why)
+        for node, test in found.items()
+        if node not in [site.node for site in script.detours]
+    ]
+    return bool(found)
 
 
 def _spawned_numbers(script: Script, flow: Flow) -> set[str]:

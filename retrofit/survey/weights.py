@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.holding import Holding
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, leftovers
 from retrofit.survey.nodes import argument, dotted, is_choice, last_name, mentions, method_name, nodes_in, receiver
@@ -80,6 +81,20 @@ def walked_module(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.Base
     return None if node is value else node
 
 
+def changed_in_place(index: Index) -> Iterator[tuple[cst.BaseExpression, list[cst.BaseExpression]]]:
+    """Yield what gets another value in place, and what that is made of: `mean.mul_(0.9).add_(value)`."""
+    for call in index.calls:
+        changed = receiver(call)
+        if changed is not None and method_name(call) in ("add_", "copy_", "lerp_", "sub_"):
+            yield changed, [arg.value for arg in call.args]
+    for added in index.nodes_of(cst.AugAssign):
+        yield added.target, [added.value]
+    for node in index.nodes_of(cst.Assign):
+        for target in node.targets:
+            if isinstance(target.target, cst.Attribute) and target.target.attr.value == "data":
+                yield target.target, [node.value]
+
+
 def _roots(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield what an attribute or an item is of, up to the name."""
     while isinstance(node, (cst.Attribute, cst.Subscript)):
@@ -104,8 +119,10 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
     ]
 
 
-def copied_before(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
-    """Return what is copied of a part of the model before that is perforated, and follows its weights then, or "".
+def copied_before(
+    origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow
+) -> Iterator[tuple[cst.CSTNode, str]]:
+    """Yield what is copied of a part of the model before that is perforated, and follows its weights then.
 
     Args:
         origins: where the model is built.
@@ -126,11 +143,11 @@ def copied_before(origins: set[Origin], models: list[Model], loops: list[EpochLo
         early = any(model.scope is here.scope and here.order < model.statement.order for model in models)
         itself = any(origin.node is binding.value for origin in origins)
         if early and not itself and not parts.isdisjoint(made):
-            return (
+            yield (
+                here.node,
                 f"`{binding.target}` ({index.place(here.node)}) is a copy of a part of it that is made before it gets "
-                f"dendrites at {index.place(models[0].node)}, and follows that part in training. Make it after that"
+                f"dendrites at {index.place(models[0].node)}, and follows that part in training. Make it after that",
             )
-    return ""
 
 
 def following(loops: list[EpochLoop], flow: Flow) -> Iterator[tuple[Binding, set[Origin]]]:
@@ -139,33 +156,38 @@ def following(loops: list[EpochLoop], flow: Flow) -> Iterator[tuple[Binding, set
     within = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     trained = [call for loop in loops for call in index.calls_in(loop.statement)]
     trained += [call for scope in within for call in index.calls_of(scope)]
+    changed = [one for one, _ in changed_in_place(index) if not _is_bound_anew(one, index)]
+    changed = [one for one in changed if _runs_in(index.statement(one), loops, within)]
     for binding in index.bindings:
         call, place = binding.value, binding.statement
         kind = last_name(call.func) if isinstance(call, cst.Call) and binding.item is None and call.args else ""
         average = speak([kind], frozenset({"ema", "movingaverage"}))
         if not isinstance(call, cst.Call) or not (average or kind == "deepcopy"):
             continue
-        if any(loop.statement in place.path for loop in loops) or place.scope in within:
+        if _runs_in(place, loops, within):
             continue
-        if any(_moves(one, binding.target.rpartition(".")[2], average, flow) for one in trained):
+        copy = Holding({call}, flow)
+        moved = any(_moves(one, binding.target.rpartition(".")[2], average) for one in trained)
+        if moved or (not average and any(map(copy.holds_in_turn, changed))):
             given = walked_module(call.args[0].value, _WEIGHTS) or call.args[0].value
             yield binding, flow.closure(set(flow.origins(given, place.scope)))
 
 
-def _moves(call: cst.Call, name: str, average: bool, flow: Flow) -> bool:
-    """Whether a call moves a copy towards the model: a method of an average, or what is given any other copy."""
-    index = flow.index
+def _is_bound_anew(changed: cst.BaseExpression, index: Index) -> bool:
+    """Whether `+=` is about a name, which may be of a plain number."""
+    return isinstance(changed, cst.Name) and isinstance(index.parents[changed], cst.AugAssign)
+
+
+def _runs_in(place: Statement, loops: list[EpochLoop], within: Collection[Scope]) -> bool:
+    return place.scope in within or any(loop.statement in place.path for loop in loops)
+
+
+def _moves(call: cst.Call, name: str, average: bool) -> bool:
+    """Whether a call, by its name, moves a copy towards the model: a method of an average, or what is given another."""
     if average:
         return last_name(receiver(call)) == name and speak([method_name(call)], frozenset({"update", "step"}))
-    if name not in (last_name(walked_module(arg.value, _WEIGHTS) or arg.value) for arg in call.args):
-        return False
-    function = flow.called(call)
-    here = index.statement(call if function is None else function.node)
-    changes = any(method_name(one).endswith("_") for one in index.calls_in(here))
-    changes |= any(one.target.endswith(".data") for one in index.bound_in(here))
-    looked_into = function is not None or index.qualified(call.func) == "zip"
-    by_name = speak([last_name(call.func)], frozenset({"update", "average", "moving"}))
-    return (looked_into and changes) or (by_name and index.qualified(call.func) != "zip")
+    given = [last_name(walked_module(arg.value, _WEIGHTS) or arg.value) for arg in call.args]
+    return name in given and speak([last_name(call.func)], frozenset({"update", "average", "moving"}))
 
 
 def find_followers(origins: set[Origin], models: list[Model], flow: Flow) -> list[Follower]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -24,6 +24,7 @@ class Framework(Site):
         option: the condition under which alone it is used, "" where there is none.
         wraps: whether it wraps the model itself, and holds on to its parameters.
         copies: whether it is a copy of the model.
+        uses: where it takes part in a training, only under the option.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Framework(Site):
     option: str = ""
     wraps: bool = False
     copies: bool = False
+    uses: list[cst.CSTNode] = field(default_factory=list)
 
     def standing(self, script: Script) -> str:
         """Tell what such a library is to a training.
@@ -57,3 +59,18 @@ class Framework(Site):
         return "" if self.option else "engine"
 
     _facts = (("name", "name"),)
+
+
+@dataclass(eq=False, kw_only=True)
+class Detour(Site):
+    """The first statement under an option, off by default, that leads to what no rewriting covers.
+
+    Attributes:
+        option: the condition that holds there.
+        why: what it leads to.
+    """
+
+    option: str
+    why: str
+
+    _facts = (("option", "option"),)

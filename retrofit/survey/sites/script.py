@@ -21,7 +21,7 @@ from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
 from retrofit.survey.sites.call import CallSite, Spawn
 from retrofit.survey.sites.folder import NewFolder, Resumption
-from retrofit.survey.sites.framework import Framework
+from retrofit.survey.sites.framework import Detour, Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop, PlannedCount, Stop
 from retrofit.survey.sites.model import Assertion, Follower, Minimum, Model, ModuleCount, UnnamedModel
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, Step
@@ -45,6 +45,7 @@ SITE_KINDS = (
     "parser",
     "local-rank",
     "framework",
+    "detour",
     "module-count",
     "new-folder",
     "resumption",
@@ -89,6 +90,7 @@ class Script(Site):
         rank_flags: absl's flags of that name, which no launcher gives, where nothing else tells that number.
         numbers: what alone tells a process its number, how many there are and its GPU, where torchrun does not.
         frameworks: the uses of libraries that own the training loop or shard the model.
+        detours: where options, off by default, lead to what no rewriting covers.
         assertions: the script's own checks of the model's parameters.
         module_counts: the walks through the perforated model that dendrites are to be left out of.
         minimums: the conditions by which it trains only on several GPUs or in several processes.
@@ -155,6 +157,7 @@ class Script(Site):
     rank_flags: list[CallSite] = field(default_factory=list)
     numbers: list[ProcessNumber] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
+    detours: list[Detour] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     silent: list[tuple[str, str]] = field(default_factory=list)

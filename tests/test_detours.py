@@ -1,0 +1,97 @@
+"""Tests of options that are off, and lead to what no rewriting covers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import code, plan_of, rewritten, script
+
+PARSER = """
+import argparse
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+parser = argparse.ArgumentParser()
+parser.add_argument("--on", default=True)
+parser.add_argument("--off", action="store_true")
+args = parser.parse_args()
+"""
+MOMENTUM = """
+class Momentum(torch.nn.Module):
+    def __init__(self, net, slow):
+        super().__init__()
+        self.net, self.slow = net, slow
+        self.slow.requires_grad_(False)
+
+    def forward(self, x):
+        self.follow()
+        return self.net(x)
+
+    def follow(self):
+        for a, b in zip(self.net.parameters(), self.slow.parameters()):
+            b.data = b.data * 0.9 + a.data * 0.1
+"""
+#: A score that is found, so that nothing else is asked.
+SCORE = "acc = validate(model)\nprint(acc)"
+
+
+def _text(built: str = "", wrapped: str = "", head: str = "") -> str:
+    text = script(epoch=SCORE).replace("model = Net()\n", f"{head}\nmodel = Net()\n{built}\n")
+    text = text.replace("optimizer =", f"{wrapped}\noptimizer =", 1)
+    return f"{text.partition('import torch')[0]}import torch\n{code(PARSER)}{text.partition('import torch')[2]}"
+
+
+@pytest.mark.parametrize(
+    ("built", "wrapped", "why"),
+    [
+        pytest.param("", "if args.off:\n    kind = 1\n    model = FSDP(model)", "FSDP is used", id="sharded"),
+        pytest.param(
+            "", "if args.on:\n    kind = 1\nelse:\n    kind = 2\n    model = FSDP(model)", "FSDP is used", id="else"
+        ),
+        pytest.param(
+            "",
+            "if args.on:\n    pass\nelif rank:\n    kind = 2\n    model = FSDP(model)",
+            "FSDP is used",
+            id="elif",
+        ),
+        pytest.param(
+            "if args.off:\n    slow = Net()\n    model = Momentum(model, slow)", "", "are paired", id="momentum model"
+        ),
+        pytest.param("", "if args.off:\n    ref = Net()\n    ref.load_state_dict(model.state_dict())", "", id="a copy"),
+        pytest.param(
+            "",
+            "ref = Other()\nif args.off:\n    kind = 1\n    ref.load_state_dict(model.module.state_dict())",
+            "are paired",
+            id="loaded into another",
+        ),
+    ],
+)
+def test_a_run_that_takes_an_option_that_is_off_leaves(tmp_path: Path, built: str, wrapped: str, why: str) -> None:
+    plan = plan_of(tmp_path, _text(built, wrapped, code(MOMENTUM)))
+    assert plan.questions == []
+    notes = [note.message for note in plan.notes if note.code == "PAI121"]
+    assert [why in note for note in notes] == ([True] if why else [])
+    lines = [line.strip() for line in rewritten(plan).splitlines()]
+    stops = [number for number, line in enumerate(lines) if line.startswith("raise SystemExit(")]
+    assert [lines[number + 1].split()[0] for number in stops] == (
+        [(built or wrapped).split(":\n")[-1].split()[0]] if why else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("built", "wrapped", "question"),
+    [
+        pytest.param("", "if args.on:\n    model = FSDP(model)", "PAI102", id="on by default"),
+        pytest.param("", "if config.more:\n    model = FSDP(model)", "PAI102", id="not known"),
+        pytest.param("", "model = FSDP(model) if args.off else model", "PAI102", id="within an expression"),
+        pytest.param(
+            "if args.on:\n    model = Momentum(model, Net())", "", "PAI102", id="momentum model, on by default"
+        ),
+        pytest.param(
+            "model = Momentum(model, Net())\nif args.off:\n    Momentum(model, Net())", "", "PAI102", id="always"
+        ),
+    ],
+)
+def test_an_option_that_may_be_on_is_a_question(tmp_path: Path, built: str, wrapped: str, question: str) -> None:
+    plan = plan_of(tmp_path, _text(built, wrapped, code(MOMENTUM)))
+    assert {problem.code for problem in plan.questions} == {question}
