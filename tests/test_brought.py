@@ -251,6 +251,48 @@ def test_a_function_called_in_one_of_several_branches_gives_its_value_in_each(
     assert run(new) == 0.5
 
 
+#: A trainer that validates among its batches, and lets what it has measured begin anew at once.
+AMONG = """
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.losses = defaultdict(float)
+
+    def run(self):
+        for epoch in range(10):
+            self.train()
+
+    def train(self):
+        for x in loader:
+            loss = self.model(x)
+            loss.backward()
+            optimizer.step()
+            if rank == 0 and epoch % 8 == 0:
+                self.check()
+
+    def check(self):
+        for x in held:
+            self.losses["mel"] += float(self.model(x))
+        print(dict(self.losses))
+        self.losses = defaultdict(float)
+        END
+
+
+"""
+
+
+@pytest.mark.parametrize("metric", ["self.losses['mel']", "check:self.losses['mel']"])
+def test_a_value_of_a_validation_among_the_batches_is_noted_before_it_begins_anew(tmp_path: Path, metric: str) -> None:
+    head = script().partition("for epoch")[0] + AMONG + "Trainer(model).run()\n"
+    plan = plan_of(tmp_path, head.replace("END", "return 1"), Options(metric=metric, mode="min"))
+    new = rewritten(plan)
+    check = new.partition("def check")[2]
+    assert 0 < check.index('note_score(self.losses["mel"])') < check.index("self.losses = ")
+    assert f"            self.train()\n            {NOTED}" in new
+    named = plan_of(tmp_path, head.replace("END", "yield 1"), Options(metric="check:self.losses['mel']", mode="min"))
+    assert ["has no meaning in this epoch loop" in one.message for one in named.questions] == [True]
+
+
 def test_a_function_called_twice_in_a_turn_gives_none(tmp_path: Path) -> None:
     assert planned(tmp_path, DEEP, EITHER.replace("else:\n    ", ""), "measure:acc").questions
 

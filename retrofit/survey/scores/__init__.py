@@ -159,6 +159,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         score = score_site(index, flow, loop, one.candidate)
         if score is None:
             continue
+        score.known = score.known and not (owner_of(metric)[0] and one.candidate.call is None)
         if not score.known:
             score.owners = owners(index, flow, loop, score.expression)
         tell_ranks(flow, score, one.candidate, making)

@@ -28,9 +28,11 @@ from retrofit.survey.scores.values import (
     deleted_later,
     element_of,
     in_loop,
+    only_begins,
     root_of,
     target_node,
     trains,
+    unquoted,
     variable_of,
     written,
     written_items,
@@ -242,7 +244,8 @@ def _noting(
     calls = calls if _exclusive(index, calls) else [candidate.call]
     met = meeting([index.statement(one) for one in calls])
     steps = [part for one in (*calls, *candidate.inner) for part in _between(index, loop, one)]
-    often = any(isinstance(part.node, (cst.For, cst.While)) and part not in loop.inner for part in steps)
+    turns = [part for part in steps if isinstance(part.node, (cst.For, cst.While)) and part not in loop.inner]
+    often = not loop.training.issuperset(turns)  # a batch loop's last one of an epoch counts
     if met is None or often or not isinstance(function.node, cst.FunctionDef) or _yields(index, function):
         return None
     noted = [_noted(index, flow, loop, candidate, maker) for maker in makers]
@@ -437,14 +440,16 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
             for node in index.parents
             if isinstance(node, cst.BaseExpression)
             and index.scope_of(node) is function
-            and index.source.code(node) in (metric, f"({metric})")
+            and unquoted(index.source.code(node)) in (unquoted(metric), unquoted(f"({metric})"))
         ]
         read = [node for node in places if not isinstance(index.parents[node], cst.AssignTarget)]
         returned = index.returned(function)
         parts = [part for value in returned for _, part in returned_parts(index, value)]
         read = read or [part for part in parts if dotted(part) == name and metric.startswith(name)]
         own = "" if read else metric
-        places = read or places or [target_node(index, b.statement, name) for b in index.bound([name], function)]
+        bound = index.bound([name], function)
+        made = [b for b in bound if not only_begins(index, b)] or bound
+        places = read or places or [target_node(index, b.statement, name) for b in made]
         if places:
             last = max(places, key=index.source.position)
             rest = metric[len(name) :] if dotted(last) == name and not own else ""
