@@ -2760,6 +2760,7 @@ TWO = "loss, acc = validate(model)\nif acc > best:\n    best = acc\nif loss < le
     ("epoch", "scores"),
     [
         pytest.param(TWO, ["acc", "loss"], id="both kept"),
+        pytest.param(TWO.replace("least", "bests['loss']['low']"), ["acc", "loss"], id="one in an item of an item"),
         pytest.param(TWO + "    torch.save(state)", ["loss"], id="one saved"),
         pytest.param(TWO + "if acc >= best:\n    save(model)", ["acc"], id="one saved later"),
         pytest.param("is_best = acc > best\n" + TWO + "save(state, is_best)", ["acc"], id="one saved by a flag"),
@@ -2846,6 +2847,7 @@ def keeper(best: str = "best_acc", head: str = "", made: str = "acc = run()", en
     [
         pytest.param(keeper(), id="global"),
         pytest.param(keeper(best="best['acc']"), id="item"),
+        pytest.param(keeper(best="best['test']['acc']"), id="item of an item"),
         pytest.param(keeper(best="state.best"), id="attribute"),
         pytest.param(keeper(head="@torch.no_grad()\n"), id="under no_grad"),
         pytest.param(keeper(made="for x in y:\n    acc = run()"), id="made in a loop"),
@@ -3464,6 +3466,25 @@ def test_score_that_is_compared_in_the_turns_that_validate_is_taken_there(
     epoch = f"res = train(model)\nif epoch % 5 == 0:\n    res = validate(model)\n{made}\n{compared}"
     (score,) = survey_of(script(epoch)).scores
     assert (score.condition, score.guarded) == (condition, bool(condition))
+
+
+@pytest.mark.parametrize("loss", ["log['loss']", "log['now']['loss']"])
+@pytest.mark.parametrize(
+    ("epoch", "made", "condition"),
+    [
+        pytest.param(
+            "LOSS = 9\nif epoch % 5 == 0:\n    LOSS = validate(model)", "evaluated", "epoch % 5 == 0", id="some"
+        ),
+        pytest.param("LOSS = sum(step(x).item() for x in loader)", "trained", "", id="trained"),
+    ],
+)
+def test_score_in_an_item_of_whatever_depth_is_known_as_a_variable_is(
+    loss: str, epoch: str, made: str, condition: str
+) -> None:
+    step = "def step(x):\n    loss = model(x)\n    loss.backward()\n    return loss"
+    epoch = f"{epoch}\nif LOSS < best:\n    best = LOSS".replace("LOSS", loss)
+    (score,) = survey_of(script(epoch, f"{step}\nlog = {{'now': {{}}}}")).scores
+    assert (score.expression, score.made, score.condition) == (loss, made, condition)
 
 
 def test_score_that_is_compared_in_some_of_the_turns_is_there_in_all() -> None:

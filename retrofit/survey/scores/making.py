@@ -210,10 +210,10 @@ class Making:
             return set()
         self._seen.add((name, at, frame.call, keys))
         self._read.add((name, at))
-        if keys:
-            items = self._given(f"{name}[{keys[0]}]", at, frame)
+        for end in range(len(keys), 0, -1):
+            items = self._given(name + "".join(f"[{key}]" for key in keys[:end]), at, frame)
             if items:
-                return {kind for one in items for kind in self._of_binding(one, frame, keys[1:])}
+                return {kind for one in items for kind in self._of_binding(one, frame, keys[end:])}
         found = self._passed(name, at, frame, keys)
         for whole in wholes_of(name):
             for binding in self._given(whole, at, frame):
