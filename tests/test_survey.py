@@ -2299,6 +2299,54 @@ def test_the_loop_that_gives_the_named_value_is_that_over_epochs(metric: str, ta
     assert [loop.target for loop in survey_of(head + code(PASSES), metric).loops] == [target]
 
 
+ROUNDS = """
+class Trainer:
+    def __init__(self, net):
+        self.model = DDP(net)
+
+    def train(self, steps):
+        count = 0
+        while count < steps:
+            for x in loader:
+                self.model(x).backward()
+                optimizer.step()
+                count += 1
+            WITHIN
+        AFTER
+
+    def validate(self, data):
+        self.model.eval()
+
+
+trainer = Trainer(Net())
+for i in range(args.outer_iters):
+    trainer.train(100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("within", "after", "target"),
+    [
+        pytest.param("pass", "self.validate(data)", "i", id="around"),
+        pytest.param("isinstance(self.model, DDP)", "self.validate(data)", "i", id="around, and asks for the wrapper"),
+        pytest.param("self.validate(data)", "pass", "count", id="in it"),
+        pytest.param("pass", "pass", "count", id="nowhere"),
+        pytest.param("self.model = DDP(Net())", "self.validate(data)", "count", id="of another model each"),
+    ],
+)
+def test_a_loop_round_the_data_until_enough_steps_is_none_over_epochs_where_one_around_validates(
+    within: str, after: str, target: str
+) -> None:
+    text = "from torch.nn.parallel import DistributedDataParallel as DDP\n" + ROUNDS
+    assert [one.target for one in survey_of(text.replace("WITHIN", within).replace("AFTER", after)).loops] == [target]
+
+
+def test_a_loop_until_enough_turns_is_one_over_epochs_whatever_validates_around() -> None:
+    text = "from torch.nn.parallel import DistributedDataParallel as DDP\n" + ROUNDS
+    counted = text.replace("                count += 1\n", "").replace("WITHIN", "count += 1")
+    assert [one.target for one in survey_of(counted.replace("AFTER", "self.validate(data)")).loops] == ["count"]
+
+
 @pytest.mark.parametrize(("within", "told"), [("pass", True), ("optimizer = torch.optim.SGD(w, 1)", False)])
 def test_the_question_for_a_score_names_the_loop_around_that_may_be_the_one(
     tmp_path: Path, within: str, told: bool
