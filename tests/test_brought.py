@@ -378,6 +378,17 @@ def test_the_question_names_what_can_be_brought_with_function_and_line(tmp_path:
     assert "Its validation knows `acc` (line 5 in `measure`): choose one with --metric EXPR" in question.message
 
 
+@pytest.mark.parametrize("logged", ["pass", "with torch.no_grad():\n            val_acc = f(x)"])
+def test_the_question_names_what_a_validation_has_that_the_training_pass_runs_at_its_end(
+    tmp_path: Path, logged: str
+) -> None:
+    """Not what that pass logs of its own batches."""
+    trains = f"def run(model, loader):\n    for x in loader:\n        model(x).backward()\n        {logged}\n"
+    functions = f"@torch.no_grad()\n{code(MEASURE)}\n\n{trains}    measure(model, held_out)\n"
+    (question,) = planned(tmp_path, functions, "run(model, loader)").questions
+    assert "Its validation knows `acc` (line 6 in `measure`): choose one with --metric EXPR" in question.message
+
+
 @pytest.mark.parametrize(
     ("name", "given", "place"),
     [

@@ -1244,6 +1244,13 @@ def test_a_function_that_gives_its_result_within_the_loop_gives_it_when_training
     assert found[0] == leaves
 
 
+@pytest.mark.parametrize("best", ["kept['acc']", "kept['val']['acc']"])
+def test_best_in_an_item_of_whatever_depth_stays_that_of_all_rounds(tmp_path: Path, best: str) -> None:
+    body = f"acc = evaluate(model)\nif acc > {best}:\n    {best} = acc"
+    changed = rewritten(plan_of(tmp_path, script(body, "kept = {'acc': 0, 'val': {'acc': 0}}"), Options(mode="max")))
+    assert f"{best} = pai_distributed.best_so_far({best})" in changed
+
+
 SINCE = """
 acc = evaluate(model)
 if acc > best:
@@ -1288,6 +1295,7 @@ PATIENTLY = "acc = evaluate(model)\nif not stopper.goes_on(acc):\n    break"
         pytest.param(SINCE, "best, best_epoch = 0, 0", ("epoch - best_epoch", "lost"), "", id="the turn of the best"),
         pytest.param(RATES, SCHEDULED, ("LOWER", "sched.step()"), "best", id="a rate's schedule"),
         pytest.param(RATES, "best = 0", ("LOWER", "for g in groups: g['lr'] /= 4"), "best", id="a rate"),
+        pytest.param(RATES, "best = 0", ("LOWER", "sgd.param_groups[0]['lr'] /= 4"), "best", id="the first rate"),
         pytest.param(RATES, "best = 0", ("LOWER", "print(acc)"), "", id="no rate"),
         pytest.param(PATIENTLY, PATIENT, ("", ""), "stopper.best", id="counted by an object"),
         pytest.param(PATIENTLY, PATIENT, ("self.waited += 1", "pass"), "", id="counted by none"),

@@ -624,6 +624,22 @@ def test_layers_that_no_gradient_comes_through_are_left_without_dendrites(tmp_pa
     assert set(line.split(", ")) == {".spare", ".wide"}
 
 
+def test_an_output_that_the_loss_leaves_out_gives_its_layers_no_gradient(tmp_path: Path) -> None:
+    """A wrapper that looks for unused parameters calls their hooks nevertheless, with None."""
+    text = swapped(
+        DDP,
+        ("        self.last = nn", "        self.wide = nn.Linear(8, 8)\n        self.last = nn"),
+        (
+            "        return self.last(torch.relu(self.norm(self.first(x))))\n",
+            "        x = torch.relu(self.norm(self.first(x)))\n        return self.last(x), self.last(self.wide(x))\n",
+        ),
+        ("model(torch.ones(2, 4)).shape", "model(torch.ones(2, 4))[0].shape"),
+        ("cross_entropy(model(inputs), labels)", "cross_entropy(model(inputs)[0], labels)"),
+        ("DistributedDataParallel(Net())", "DistributedDataParallel(Net(), find_unused_parameters=True)"),
+    )
+    assert len(rounds(train(tmp_path, text))) == 2
+
+
 # ---- the optimizer
 
 

@@ -963,7 +963,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.distributed, "new_group"), (torch.distributed.distributed_c10d, "new_group"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
-        (modules_perforatedai.PAINeuronModule, "__getstate__"),
+        (modules_perforatedai.PAINeuronModule, "__getstate__"), (modules_perforatedai, "filter_backward"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"),
         (torch.nn.Module, "_named_members"), (torch.nn.Module, "named_children"),
         (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),

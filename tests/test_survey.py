@@ -2299,6 +2299,54 @@ def test_the_loop_that_gives_the_named_value_is_that_over_epochs(metric: str, ta
     assert [loop.target for loop in survey_of(head + code(PASSES), metric).loops] == [target]
 
 
+ROUNDS = """
+class Trainer:
+    def __init__(self, net):
+        self.model = DDP(net)
+
+    def train(self, steps):
+        count = 0
+        while count < steps:
+            for x in loader:
+                self.model(x).backward()
+                optimizer.step()
+                count += 1
+            WITHIN
+        AFTER
+
+    def validate(self, data):
+        self.model.eval()
+
+
+trainer = Trainer(Net())
+for i in range(args.outer_iters):
+    trainer.train(100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("within", "after", "target"),
+    [
+        pytest.param("pass", "self.validate(data)", "i", id="around"),
+        pytest.param("isinstance(self.model, DDP)", "self.validate(data)", "i", id="around, and asks for the wrapper"),
+        pytest.param("self.validate(data)", "pass", "count", id="in it"),
+        pytest.param("pass", "pass", "count", id="nowhere"),
+        pytest.param("self.model = DDP(Net())", "self.validate(data)", "count", id="of another model each"),
+    ],
+)
+def test_a_loop_round_the_data_until_enough_steps_is_none_over_epochs_where_one_around_validates(
+    within: str, after: str, target: str
+) -> None:
+    text = "from torch.nn.parallel import DistributedDataParallel as DDP\n" + ROUNDS
+    assert [one.target for one in survey_of(text.replace("WITHIN", within).replace("AFTER", after)).loops] == [target]
+
+
+def test_a_loop_until_enough_turns_is_one_over_epochs_whatever_validates_around() -> None:
+    text = "from torch.nn.parallel import DistributedDataParallel as DDP\n" + ROUNDS
+    counted = text.replace("                count += 1\n", "").replace("WITHIN", "count += 1")
+    assert [one.target for one in survey_of(counted.replace("AFTER", "self.validate(data)")).loops] == ["count"]
+
+
 @pytest.mark.parametrize(("within", "told"), [("pass", True), ("optimizer = torch.optim.SGD(w, 1)", False)])
 def test_the_question_for_a_score_names_the_loop_around_that_may_be_the_one(
     tmp_path: Path, within: str, told: bool
@@ -2760,6 +2808,7 @@ TWO = "loss, acc = validate(model)\nif acc > best:\n    best = acc\nif loss < le
     ("epoch", "scores"),
     [
         pytest.param(TWO, ["acc", "loss"], id="both kept"),
+        pytest.param(TWO.replace("least", "bests['loss']['low']"), ["acc", "loss"], id="one in an item of an item"),
         pytest.param(TWO + "    torch.save(state)", ["loss"], id="one saved"),
         pytest.param(TWO + "if acc >= best:\n    save(model)", ["acc"], id="one saved later"),
         pytest.param("is_best = acc > best\n" + TWO + "save(state, is_best)", ["acc"], id="one saved by a flag"),
@@ -2846,6 +2895,7 @@ def keeper(best: str = "best_acc", head: str = "", made: str = "acc = run()", en
     [
         pytest.param(keeper(), id="global"),
         pytest.param(keeper(best="best['acc']"), id="item"),
+        pytest.param(keeper(best="best['test']['acc']"), id="item of an item"),
         pytest.param(keeper(best="state.best"), id="attribute"),
         pytest.param(keeper(head="@torch.no_grad()\n"), id="under no_grad"),
         pytest.param(keeper(made="for x in y:\n    acc = run()"), id="made in a loop"),
@@ -3533,6 +3583,25 @@ def test_score_that_is_compared_in_the_turns_that_validate_is_taken_there(
     epoch = f"res = train(model)\nif epoch % 5 == 0:\n    res = validate(model)\n{made}\n{compared}"
     (score,) = survey_of(script(epoch)).scores
     assert (score.condition, score.guarded) == (condition, bool(condition))
+
+
+@pytest.mark.parametrize("loss", ["log['loss']", "log['now']['loss']"])
+@pytest.mark.parametrize(
+    ("epoch", "made", "condition"),
+    [
+        pytest.param(
+            "LOSS = 9\nif epoch % 5 == 0:\n    LOSS = validate(model)", "evaluated", "epoch % 5 == 0", id="some"
+        ),
+        pytest.param("LOSS = sum(step(x).item() for x in loader)", "trained", "", id="trained"),
+    ],
+)
+def test_score_in_an_item_of_whatever_depth_is_known_as_a_variable_is(
+    loss: str, epoch: str, made: str, condition: str
+) -> None:
+    step = "def step(x):\n    loss = model(x)\n    loss.backward()\n    return loss"
+    epoch = f"{epoch}\nif LOSS < best:\n    best = LOSS".replace("LOSS", loss)
+    (score,) = survey_of(script(epoch, f"{step}\nlog = {{'now': {{}}}}")).scores
+    assert (score.expression, score.made, score.condition) == (loss, made, condition)
 
 
 def test_score_that_is_compared_in_some_of_the_turns_is_there_in_all() -> None:

@@ -755,8 +755,12 @@ class Index:
                 scope = statement.scope.module if name in statement.scope.outer else statement.scope
                 scope.names.add(name)
                 scope.assigned.add(name)
-        elif isinstance(target, cst.Subscript) and (dotted(target.value) is not None):
-            self.items.append(Binding(self.source.code(target), value, item, statement))
+        elif isinstance(target, cst.Subscript):
+            held = target.value
+            while isinstance(held, cst.Subscript):
+                held = held.value
+            if dotted(held) is not None:
+                self.items.append(Binding(self.source.code(target), value, item, statement))
 
     def _append(self, call: cst.Call, statement: Statement) -> None:
         """Note what a list gets appended as a value of its last item."""

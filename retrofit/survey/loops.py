@@ -12,7 +12,17 @@ from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Opti
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.last_turns import last_turns
-from retrofit.survey.nodes import calls_one_of, dotted, last_name, leaves, mentions, method_name, names_in
+from retrofit.survey.nodes import (
+    calls_one_of,
+    dotted,
+    last_name,
+    leaves,
+    mentions,
+    method_name,
+    names_in,
+    receiver,
+    wholes_of,
+)
 from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
@@ -54,6 +64,7 @@ def find_loops(
     for alone in (False, True):
         for loops in within if not found else []:
             candidates = [site for s in loops if (site := sites[s]) is not None]
+            candidates = _without_rounds(index, flow, candidates, loops)
             loop = _choose(candidates, loops, alone)
             if loop is not None:
                 further = [site for site in candidates[candidates.index(loop) + 1 :] if _goes_on(index, flow, site)]
@@ -188,6 +199,57 @@ def _of_stages(
     return stages[-1]
 
 
+def mode_told(index: Index, call: cst.Call) -> str:
+    """Return what a call tells the model, "train" or "eval", "" for neither.
+
+    What evaluates on until a backward pass in its own block is a teacher, and not the model that trains there.
+    """
+    name, given = method_name(call), [dotted(arg.value) for arg in call.args]
+    if name not in ("eval", "train") or given not in ([], ["True"], ["False"]):
+        return ""
+    here, own = index.statement(call), wholes_of(dotted(receiver(call)) or "")
+    if name == "train" and given != ["False"]:
+        return "train"
+    passes = [index.statement(one) for one, _ in index.method_calls("backward")]
+    step = next((one for later in here.following for one in passes if later in one.path), None)
+    back = [
+        index.statement(one)
+        for one, held in index.method_calls("train")
+        if not {*own}.isdisjoint(wholes_of(dotted(held) or ""))
+    ]
+    return "" if step is not None and not any(here.order < one.order < step.order for one in back) else "eval"
+
+
+def validation_at(index: Index, flow: Flow, loop: EpochLoop) -> str:
+    """Return the place at which an epoch loop begins to validate, "" where nothing shows that it does."""
+    running = called_in(index, flow, loop.statement)
+    for call in index.calls:
+        name = last_name(call.func)
+        if mode_told(index, call) == "eval" or (VALIDATES.search(name) and call.args):
+            at = index.statement(call)
+            if at.scope in running or (at.scope is loop.scope and loop.statement in at.ancestors):
+                return index.place(call, loop.file)
+    return ""
+
+
+def _without_rounds(index: Index, flow: Flow, sites: list[EpochLoop], loops: list[Statement]) -> list[EpochLoop]:
+    """Leave out loops that go round the data until enough steps are taken, where it is one around them that validates.
+
+    Args:
+        sites: the countable ones of all the loops around a backward pass, innermost first.
+    """
+
+    def counts_steps(site: EpochLoop) -> bool:
+        inner = loops[: loops.index(site.statement)]
+        moved = [b.statement for b in index.bindings if b.target == site.target and increments(b)]
+        return any(part in moving.path for moving in moved for part in inner)
+
+    rounds = [site for site in sites if counts_steps(site) and not validation_at(index, flow, site)]
+    others = [site for site in sites if site not in rounds and not _begins_anew(index, flow, site.statement)]
+    measured = bool(rounds) and any(validation_at(index, flow, site) for site in others)
+    return [site for site in sites if site not in rounds] if measured else sites
+
+
 def _counts_epochs(site: EpochLoop) -> bool:
     """Whether what limits a loop is a number of epochs by its name: `range(args.n_epochs)`."""
     limit = site.anchors["range"]
@@ -215,6 +277,7 @@ def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
     mentioned = [
         index.qualified(node)
         for call in chain(index.calls_in(loop), *map(index.calls_of, running))
+        if dotted(call.func) != "isinstance"
         for node in (call.func, *(arg.value for arg in call.args))
     ]
     return any(not index.knowledge.named(kind).keys().isdisjoint(mentioned) for kind in (Optimizer, Wraps))

@@ -210,3 +210,9 @@ def exits(node: cst.CSTNode) -> bool:
     """Whether a small statement ends the program by a call: `sys.exit()`."""
     call = node.value if isinstance(node, cst.Expr) else None
     return isinstance(call, cst.Call) and dotted(call.func) in EXITS
+
+
+def wholes_of(name: str) -> list[str]:
+    """Return a dotted name and what it is a part of: `self.meter.avg`, `self.meter`."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts), parts[0] == "self", -1)]

@@ -44,7 +44,7 @@ from retrofit.survey.handovers import (
 )
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
+from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once, validation_at
 from retrofit.survey.minimums import find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
 from retrofit.survey.nodes import argument, mentions
@@ -59,7 +59,7 @@ from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scores import can_be_named, decides, find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.scores.making import TRAINED, without_gradients
 from retrofit.survey.scores.site import can_be_brought
-from retrofit.survey.scores.training import find_trained, validation_at
+from retrofit.survey.scores.training import find_trained
 from retrofit.survey.shares import find_shares
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import Spawn

@@ -13,7 +13,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, head
-from retrofit.survey.nodes import names_in
+from retrofit.survey.nodes import names_in, wholes_of
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
@@ -33,7 +33,7 @@ from retrofit.survey.scores.keepers import (
     shown_for,
 )
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
-from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, wholes_of
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.namesakes import namesakes
 from retrofit.survey.scores.site import can_be_brought, score_site, taken_at, whole_of

@@ -167,11 +167,12 @@ def _begun(
 ) -> tuple[str, list[cst.BaseExpression | None]]:
     """Return what the epoch loop calls that which holds the best score, and the values with which it may begin."""
     name = _in_the_loop(index, flow, loop, candidate)
-    root, _, key = name.partition("[")
+    root, *keys = name.removesuffix("]").replace("][", "[").split("[")
     begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
-    if key and not begun and re.fullmatch(r"""(["'])\w+\1\]""", key):
-        whole = [b.value for b in first_values(index, flow, loop, root)]
-        begun = [dict(written_items(index, value)).get(key[:-1]) for value in whole if isinstance(value, cst.Dict)]
+    if keys and not begun and all(re.fullmatch(r"""(["'])\w+\1""", key) for key in keys):
+        begun = [b.value for b in first_values(index, flow, loop, root)]
+        for key in keys:
+            begun = [dict(written_items(index, value)).get(key) for value in begun if isinstance(value, cst.Dict)]
     return name, begun
 
 

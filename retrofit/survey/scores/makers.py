@@ -150,7 +150,8 @@ def given_to(
     """
     scope, end = at.scope, at.last + 1 if after else at.order
     found = [(b, keys) for b in index.bound([name], scope)]
-    found += [(b, keys[1:]) for b in index.items if b.statement.scope is scope and keys and _sets(b, name, keys[0])]
+    sets = [(b, _keys_of(b, name)) for b in index.items if b.statement.scope is scope]
+    found += [(b, keys[len(own) :]) for b, own in sets if own and _lead_to(own, keys)]
     found = [(b, left) for b, left in found if b.statement.order < end and _within(b.statement, loop, at)]
     last = {b.statement: b for b, left in found if left == keys and b.value is not None}  # of several in a line
     found = [(b, left) for b, left in found if left != keys or b.value is None or last[b.statement] is b]
@@ -171,7 +172,13 @@ def _within(statement: Statement, loop: EpochLoop, at: Statement) -> bool:
     return loop.statement in statement.path or loop.statement not in at.path
 
 
-def _sets(binding: Binding, name: str, key: str) -> bool:
-    """Whether an item is set by a key, or by one that is worked out, which may be it: `sums[name] += x`."""
-    holder, _, own = unquoted(binding.target).partition("[")
-    return holder == name and (own == f"{key}]" or is_set_by_variable(binding))
+def _keys_of(binding: Binding, name: str) -> list[str]:
+    """Return the code of the keys by which an item of a variable is set, one after the other; none for any other."""
+    holder, _, keys = unquoted(binding.target).partition("[")
+    return keys[:-1].split("][") if holder == name else []
+
+
+def _lead_to(own: list[str], keys: tuple[str, ...]) -> bool:
+    """Whether an item is set by the first of some keys, or by one that is worked out, which may be it: `sums[name]`."""
+    pairs = zip(own, keys, strict=False)
+    return len(own) <= len(keys) and all(one == key or one[:1].isidentifier() for one, key in pairs)

@@ -12,8 +12,18 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
-from retrofit.survey.loops import VALIDATES, called_in
-from retrofit.survey.nodes import children, dotted, last_name, mentions, method_name, names_in, nodes_in, receiver
+from retrofit.survey.loops import VALIDATES, called_in, mode_told
+from retrofit.survey.nodes import (
+    children,
+    dotted,
+    last_name,
+    mentions,
+    method_name,
+    names_in,
+    nodes_in,
+    receiver,
+    wholes_of,
+)
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.filling import EMPTIES, FILLS
@@ -212,10 +222,10 @@ class Making:
             return set()
         self._seen.add((name, at, frame.call, keys))
         self._read.add((name, at))
-        if keys:
-            items = self._given(f"{name}[{keys[0]}]", at, frame)
+        for end in range(len(keys), 0, -1):
+            items = self._given(name + "".join(f"[{key}]" for key in keys[:end]), at, frame)
             if items:
-                return {kind for one in items for kind in self._of_binding(one, frame, keys[1:])}
+                return {kind for one in items for kind in self._of_binding(one, frame, keys[end:])}
         found = self._passed(name, at, frame, keys)
         for whole in wholes_of(name):
             for binding in self._given(whole, at, frame):
@@ -583,37 +593,10 @@ def _kind(found: set[str]) -> str:
     return EVALUATED if EVALUATED in found else TRAINED if TRAINED in found else ""
 
 
-def mode_told(index: Index, call: cst.Call) -> str:
-    """Return what a call tells the model, "train" or "eval", "" for neither.
-
-    What evaluates on until a backward pass in its own block is a teacher, and not the model that trains there.
-    """
-    name, given = method_name(call), [dotted(arg.value) for arg in call.args]
-    if name not in ("eval", "train") or given not in ([], ["True"], ["False"]):
-        return ""
-    here, own = index.statement(call), wholes_of(dotted(receiver(call)) or "")
-    if name == "train" and given != ["False"]:
-        return "train"
-    passes = [index.statement(one) for one, _ in index.method_calls("backward")]
-    step = next((one for later in here.following for one in passes if later in one.path), None)
-    back = [
-        index.statement(one)
-        for one, held in index.method_calls("train")
-        if not {*own}.isdisjoint(wholes_of(dotted(held) or ""))
-    ]
-    return "" if step is not None and not any(here.order < one.order < step.order for one in back) else "eval"
-
-
 def is_bound(index: Index, node: cst.BaseExpression) -> bool:
     """Whether a name is given its value where it stands."""
     parent = index.parents.get(node)
     return isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node
-
-
-def wholes_of(name: str) -> list[str]:
-    """Return a dotted name and what it is a part of: `self.meter.avg`, `self.meter`."""
-    parts = name.split(".")
-    return [".".join(parts[:end]) for end in range(len(parts), parts[0] == "self", -1)]
 
 
 def changes(binding: Binding) -> list[cst.AugAssign]:

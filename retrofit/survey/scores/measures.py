@@ -129,9 +129,9 @@ class _Dropped:
             outer = flow.called(first)
             dropped_all = all(isinstance(index.parents[call], cst.Expr) for call in inner)
             behind = [one for one in map(flow.called, inner) if one is not None and dropped_all]
-            validates = outer in dropped and outer in validating and any(is_validation(index, one) for one in behind)
+            validates = outer in dropped and any(is_validation(index, one) for one in behind)
             self._functions += [function] if behind and (outer in self._functions or validates) else []
-            self._training += [function] if behind and outer in self._training else []
+            self._training += [function] if behind and outer in self._training and not validates else []
         #: What validates and returns no number.
         kinds = Kinds(index, flow, loop)
         mute = [call for binding, call in validated_variables(index, flow, loop) if kinds.is_mute(binding)]

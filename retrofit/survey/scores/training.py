@@ -10,26 +10,14 @@ import libcst as cst
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
-from retrofit.survey.loops import VALIDATES, called_in
-from retrofit.survey.nodes import dotted, last_name, mentions, method_name, names_in
-from retrofit.survey.scores.making import TRAINED, Making, changes, mode_told
+from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import dotted, mentions, method_name, names_in
+from retrofit.survey.scores.making import TRAINED, Making, changes
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told
 from retrofit.survey.scores.values import in_loop, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, NO_VALUE, direction_of
 from retrofit.survey.sites.loop import EpochLoop
-
-
-def validation_at(index: Index, flow: Flow, loop: EpochLoop) -> str:
-    """Return the place at which an epoch loop begins to validate, "" where nothing shows that it does."""
-    running = called_in(index, flow, loop.statement)
-    for call in index.calls:
-        name = last_name(call.func)
-        if (mode_told(index, call) == "eval" or (VALIDATES.search(name) and call.args)) and (
-            in_loop(index, loop, call) or index.scope_of(call) in running
-        ):
-            return index.place(call, loop.file)
-    return ""
 
 
 def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str, str]]:

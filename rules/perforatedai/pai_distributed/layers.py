@@ -66,7 +66,7 @@ def own_named_parameters(model: torch.nn.Module) -> list[tuple[str, torch.nn.Par
     return [(name, parameter) for name, parameter in model.named_parameters() if _pai_layer_of(name) is None]
 
 
-_pai_forward_with_dendrites = PA.PAINeuronModule.forward
+_pai_forward_with_dendrites, _pai_look_at_gradient = PA.PAINeuronModule.forward, PA.filter_backward
 
 
 def _pai_forward(layer: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -85,6 +85,16 @@ def _pai_forward(layer: Any, *arguments: Any, **keywords: Any) -> Any:
     return _pai_forward_with_dendrites(layer, *arguments, **keywords)
 
 
+def _pai_look_at_any_gradient(gradient: torch.Tensor | None, *arguments: Any) -> None:
+    """Look at the gradient of a layer's output, unless the loss leaves that out.
+
+    Under `find_unused_parameters` DistributedDataParallel calls the hook then too, with None, where the library fails
+    (measured).
+    """
+    if gradient is not None:
+        _pai_look_at_gradient(gradient, *arguments)
+
+
 def _pai_state(layer: Any) -> dict[str, Any]:
     """What is pickled of a layer, as where a script saves its whole model: all but the hook of its last batch.
 
@@ -94,6 +104,7 @@ def _pai_state(layer: Any) -> dict[str, Any]:
 
 
 PA.PAINeuronModule.forward, PA.PAINeuronModule.__getstate__ = _pai_forward, _pai_state
+PA.filter_backward = _pai_look_at_any_gradient
 
 
 def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
