@@ -754,6 +754,13 @@ def test_what_a_better_score_gives_is_there_when_training_is_complete(tmp_path: 
     assert (tmp_path / "kept.pt").exists()
 
 
+def test_a_best_score_that_becomes_a_tensor_is_one_in_the_next_round_too(tmp_path: Path) -> None:
+    text = swapped(DDP, ("acc = validate(model, epoch)", "acc = torch.tensor(validate(model, epoch))"))
+    result = train(tmp_path, swapped(text, (PRINTED, 'draw {draw:.6f} best {best_acc.item():.4f}")\n')))
+    first, second = rounds(result)
+    assert values(second, "best")[0] == values(first, "best")[-1] > values(second, "acc")[0]
+
+
 def test_a_test_behind_the_training_loads_its_best_checkpoint_into_a_model_built_anew(tmp_path: Path) -> None:
     tested = """\
     if dist.get_rank() == 0:

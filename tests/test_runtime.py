@@ -773,6 +773,22 @@ def test_best_so_far_stays_what_it_is(helper: ModuleType, value: Any, expected: 
     assert value != "double" or best.dtype == torch.double
 
 
+@pytest.mark.parametrize("kind", ["tensor", "numpy", "number"])
+def test_best_so_far_is_what_the_scores_were(helper: ModuleType, kind: str) -> None:
+    import numpy as np
+    import torch
+
+    helper.GPA.pc.set_maximizing_score(True)
+    score = {"tensor": torch.tensor(0.5), "numpy": np.float32(0.5), "number": 0.5}[kind]
+    helper._pai.model = torch.nn.Linear(1, 1)
+    helper._pai.before = [{"best": 0.5, "kind": helper._pai_kind_of(score)}]
+    best = helper.best_so_far(0.0)
+    assert best == 0.5
+    assert isinstance(best, {"tensor": torch.Tensor, "numpy": np.floating, "number": float}[kind])
+    assert helper.best_so_far(0.75) == 0.75
+    assert type(helper.best_so_far(0.0, number=True)) is float
+
+
 @pytest.mark.parametrize(
     ("value", "before", "expected"),
     [(-1, [0.5, 0.25], 0.25), (-1, [], -1), (-1, [0.5, -0.25], -1), (0.1, [0.5], 0.1), (float("inf"), [0.5], 0.5)],
