@@ -1838,6 +1838,24 @@ def test_tied_parameters_are_saved_and_loaded_and_stay_tied(helper: ModuleType, 
     fresh.load_state_dict(model.state_dict())
 
 
+@pytest.mark.parametrize("module", ["PAINeuronModule", "TrackedNeuronModule"])
+def test_a_parameter_that_is_given_to_a_layer_is_the_scripts_own_layers(
+    helper: ModuleType, perforate: Callable[..., Any], module: str
+) -> None:
+    import torch
+
+    first, second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    if module == "TrackedNeuronModule":
+        helper.GPA.pc.append_module_ids_to_track([".1"])
+    model = helper.load_latest_switch(perforate(first, second), None)
+    assert type(model[1]).__name__ == module
+    model[1].weight = model[0].weight
+    assert model[1].main_module.weight is model[0].main_module.weight is model[1].weight
+    assert [name for name, _ in model.named_parameters()] == ["0.weight", "0.bias", "1.bias"]
+    model[1].scale = torch.nn.Parameter(torch.ones(1))
+    assert "scale" in model[1]._parameters
+
+
 def test_library_cannot_save_tied_parameters(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     with pytest.raises(RuntimeError, match="share memory"):
         helper.UPA.save_system(perforate(*tied()), "PAI", "tied")
