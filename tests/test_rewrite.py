@@ -1284,6 +1284,26 @@ if acc > best:
 else:
     LOWER
 """.strip()
+
+
+@pytest.mark.parametrize(
+    ("takes", "numeric"),
+    [
+        pytest.param("best = acc", False, id="as it is"),
+        pytest.param("best = max(best, acc)", False, id="the greater"),
+        pytest.param("best = acc.item()", True, id="item"),
+        pytest.param("best = max(best, float(acc))", True, id="the greater as a float"),
+    ],
+)
+def test_a_best_that_is_kept_as_a_number_stays_one(tmp_path: Path, takes: str, numeric: bool) -> None:
+    plan = plan_of(
+        tmp_path,
+        script(f"acc = evaluate(model)\nif acc > best:\n    {takes}", "best = float('-inf')"),
+        Options(mode="max"),
+    )
+    assert f"best_so_far(best{', number=True' * numeric})" in rewritten(plan)
+
+
 SCHEDULED = "best, sched = 0, torch.optim.lr_scheduler.StepLR(optimizer, 1)"
 PATIENTLY = "acc = evaluate(model)\nif not stopper.goes_on(acc):\n    break"
 

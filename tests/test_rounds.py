@@ -769,6 +769,29 @@ def test_what_a_better_score_gives_is_there_when_training_is_complete(tmp_path: 
     assert (tmp_path / "kept.pt").exists()
 
 
+def test_weights_that_are_tied_behind_the_wrapper_stay_tied(tmp_path: Path) -> None:
+    ties = "self.two.weight = self.one.weight"
+    text = swapped(
+        DDP,
+        (
+            "        self.norm",
+            f"        self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)\n        {ties}\n        self.norm",
+        ),
+        ("self.first(x)", "self.two(self.one(self.first(x)))"),
+        (OPTIMIZER, f"    {ties.replace('self', 'model.module')}\n{OPTIMIZER}"),
+        (PRINTED, 'draw {draw:.6f} tied {model.module.two.weight is model.module.one.weight}")\n'),
+    )
+    first, second = rounds(train(tmp_path, text))
+    assert set(values([*first, *second], "tied")) == {"True"}
+
+
+def test_a_best_score_that_becomes_a_tensor_is_one_in_the_next_round_too(tmp_path: Path) -> None:
+    text = swapped(DDP, ("acc = validate(model, epoch)", "acc = torch.tensor(validate(model, epoch))"))
+    result = train(tmp_path, swapped(text, (PRINTED, 'draw {draw:.6f} best {best_acc.item():.4f}")\n')))
+    first, second = rounds(result)
+    assert values(second, "best")[0] == values(first, "best")[-1] > values(second, "acc")[0]
+
+
 def test_a_test_behind_the_training_loads_its_best_checkpoint_into_a_model_built_anew(tmp_path: Path) -> None:
     tested = """\
     if dist.get_rank() == 0:

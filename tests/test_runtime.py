@@ -773,6 +773,22 @@ def test_best_so_far_stays_what_it_is(helper: ModuleType, value: Any, expected: 
     assert value != "double" or best.dtype == torch.double
 
 
+@pytest.mark.parametrize("kind", ["tensor", "numpy", "number"])
+def test_best_so_far_is_what_the_scores_were(helper: ModuleType, kind: str) -> None:
+    import numpy as np
+    import torch
+
+    helper.GPA.pc.set_maximizing_score(True)
+    score = {"tensor": torch.tensor(0.5), "numpy": np.float32(0.5), "number": 0.5}[kind]
+    helper._pai.model = torch.nn.Linear(1, 1)
+    helper._pai.before = [{"best": 0.5, "kind": helper._pai_kind_of(score)}]
+    best = helper.best_so_far(0.0)
+    assert best == 0.5
+    assert isinstance(best, {"tensor": torch.Tensor, "numpy": np.floating, "number": float}[kind])
+    assert helper.best_so_far(0.75) == 0.75
+    assert type(helper.best_so_far(0.0, number=True)) is float
+
+
 @pytest.mark.parametrize(
     ("value", "before", "expected"),
     [(-1, [0.5, 0.25], 0.25), (-1, [], -1), (-1, [0.5, -0.25], -1), (0.1, [0.5], 0.1), (float("inf"), [0.5], 0.5)],
@@ -1820,6 +1836,24 @@ def test_tied_parameters_are_saved_and_loaded_and_stay_tied(helper: ModuleType, 
     assert fresh[0].main_module.weight is fresh[1].main_module.weight
     assert torch.equal(fresh[0].main_module.weight, model[0].main_module.weight)
     fresh.load_state_dict(model.state_dict())
+
+
+@pytest.mark.parametrize("module", ["PAINeuronModule", "TrackedNeuronModule"])
+def test_a_parameter_that_is_given_to_a_layer_is_the_scripts_own_layers(
+    helper: ModuleType, perforate: Callable[..., Any], module: str
+) -> None:
+    import torch
+
+    first, second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    if module == "TrackedNeuronModule":
+        helper.GPA.pc.append_module_ids_to_track([".1"])
+    model = helper.load_latest_switch(perforate(first, second), None)
+    assert type(model[1]).__name__ == module
+    model[1].weight = model[0].weight
+    assert model[1].main_module.weight is model[0].main_module.weight is model[1].weight
+    assert [name for name, _ in model.named_parameters()] == ["0.weight", "0.bias", "1.bias"]
+    model[1].scale = torch.nn.Parameter(torch.ones(1))
+    assert "scale" in model[1]._parameters
 
 
 def test_library_cannot_save_tied_parameters(helper: ModuleType, perforate: Callable[..., Any]) -> None:

@@ -367,6 +367,35 @@ def test_a_method_that_is_overridden_and_called_all_the_same_counts() -> None:
     assert len(survey_of(f"{HEAD}{text}\nLonger(args).train()\n").loops) == 2
 
 
+def test_the_class_that_a_function_returns_trains() -> None:
+    each = "".join(
+        f"class {name}:\n    def __init__(self):\n        self.model = DDP(Net())\n"
+        "    def train_epoch(self):\n        for x in loader:\n            self.model(x).backward()\n"
+        for name in ("First", "Second")
+    )
+    kind = "def kind(name):\n    if name == 'first':\n        return First\n    return Second\n"
+    loop = "trainer = kind(args.kind)()\nfor epoch in range(9):\n    trainer.train_epoch()\n"
+    found = survey_of(f"{HEAD}{each}{kind}{loop}", model="Second.self.model")
+    assert [one.target for one in found.loops] == ["epoch"]
+
+
+@pytest.mark.parametrize(
+    ("between", "own", "both"),
+    [
+        pytest.param("super().__init__(args)", "", False, id="never run"),
+        pytest.param("Base.__init__(self, args)", "", False, id="never run, by the name of the class"),
+        pytest.param("super().__init__(args)", "super().__init__(args)\n        ", True, id="run"),
+    ],
+)
+def test_a_class_between_builds_its_bases_model_only_where_it_runs(between: str, own: str, both: bool) -> None:
+    unlike = "\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    middle = f"\nclass Middle(Base):\n    def __init__(self, args):\n        {between}\n"
+    text = unlike + REBUILT.replace("class Second(Base)", f"{middle.lstrip()}\nclass Second(Middle)")
+    text = text.replace("        self.model = DDP(Other())", f"        {own}self.model = DDP(Other())")
+    found = survey_of(f"{HEAD}{text}\nSecond(args).train()\n")
+    assert found.answers == (["Base.self.model", "Second.self.model"] if both else ["self.model"])
+
+
 def test_a_class_that_is_not_there_is_no_choice() -> None:
     text = trains(ABSTRACT, WAYS["branches"], "First", "Second")
     assert survey_of(text, model="Third.self.model").other_models == ["self.model"]

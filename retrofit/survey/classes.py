@@ -107,12 +107,16 @@ class Trainers:
         training = [one for one in self._training if one in made]
         needed = {one for holder in made for one in self._lineage(holder)}
         gone = {one for one in self._training if one not in needed}
+        idle: dict[Scope, Scope] = {}
         for holder in {one for trainer in training for one in self._lineage(trainer)}:
             heirs = [one for one in made if holder in self._lineage(one)]
             for name, method in holder.inner.items():
                 taken = {next(one for one in self._lineage(heir) if name in one.inner) for heir in heirs}
-                if holder not in taken and not self._named_above(name, holder):
-                    gone.add(method)
+                if holder not in taken:
+                    idle[method] = holder
+        while run := [one for one, holder in idle.items() if self._named_above(one, holder, made, gone | idle.keys())]:
+            idle = {one: holder for one, holder in idle.items() if one not in run}
+        gone |= idle.keys()
         return {scope for scope in self._flow.index.scopes if not gone.isdisjoint([scope, *scope.around])}
 
     def _lineage(self, holder: Scope) -> list[Scope]:
@@ -186,11 +190,24 @@ class Trainers:
                 return bool(lent and dotted(around.args[0].value) == "self") or dotted(around.func) in _ASKING
         return False
 
-    def _named_above(self, name: str, holder: Scope) -> bool:
-        """Whether a method is named as that of a base class: `super().train()`, `Base.train(self)`."""
-        for node in self._flow.index.attributes:
-            owner = node.value.func if isinstance(node.value, cst.Call) else node.value
-            above = holder.name if owner is node.value else "super"
-            if node.attr.value == name and last_name(owner) == above:
+    def _named_above(self, method: Scope, holder: Scope, made: set[Scope], gone: set[Scope]) -> bool:
+        """Whether code that may run names a method as that of a base class: `super().train()`, `Base.train(self)`.
+
+        Args:
+            holder: the class of the method.
+            made: the classes of which objects are made.
+            gone: what does not run.
+        """
+        index, name = self._flow.index, method.name
+        for node in (one for one in index.attributes if one.attr.value == name):
+            scope = index.scope_of(node)
+            if not gone.isdisjoint([scope, *scope.around]):
+                continue
+            owner, inside = node.value, scope.enclosing_class
+            if not isinstance(owner, cst.Call) and last_name(owner) == holder.name:
                 return True
+            if isinstance(owner, cst.Call) and last_name(owner.func) == "super" and inside is not None:
+                above = [line[line.index(inside) + 1 :] for line in map(self._lineage, made) if inside in line]
+                if any(next((one for one in line if name in one.inner), None) is holder for line in above):
+                    return True
         return False

@@ -529,7 +529,7 @@ class Flow:
     def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object]) -> list[Scope]:
         """Return what a call gives that looks something up, or calls a local function that does and returns it."""
         found = self.lookups.definitions(call, scope)
-        if found or call in seen or not self.lookups.nodes:
+        if found or call in seen:
             return found
         seen.add(call)
         if dotted(call.func) == "next" and call.args and isinstance(call.args[0].value, cst.GeneratorExp):

@@ -155,6 +155,15 @@ def keepers_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candid
     return "", (candidate.saved and (best or candidate.holder)) or _saved_by_an_object(index, flow, loop, name)
 
 
+def kept_as_number(index: Index, loop: EpochLoop, candidate: Candidate) -> bool:
+    """Whether the script keeps the best so far as a plain number, `best = acc.item()`, whatever the score is."""
+    own, keeper = candidate.keeper is loop.scope, candidate.keeper
+    bound = [b for b in (*index.bindings, *index.items) if b.target == candidate.holder and b.statement.scope is keeper]
+    values = [b.value for b in bound if b.value is not None and (in_loop(index, loop, b.statement.node) or not own)]
+    parts = (part for value in values for part in nodes_in(value) if isinstance(part, cst.BaseExpression))
+    return any(bare_of(part) is not part for part in parts)
+
+
 def _carried_over(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
     """Return what holds the best score already before the epoch loop, on every way there, "" where nothing does."""
     name, begun = _begun(index, flow, loop, candidate)

@@ -12,7 +12,7 @@ from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, head, increments, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
-from retrofit.survey.scores.best import keepers_of_best
+from retrofit.survey.scores.best import keepers_of_best, kept_as_number
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import EMPTIES, FILLS, is_of, parts_of
@@ -111,6 +111,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
     score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
+    score.numeric = kept_as_number(index, loop, candidate)
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
     leaving = inside[0] if guard is not None and inside else left_at

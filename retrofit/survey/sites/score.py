@@ -82,6 +82,7 @@ class Score(Site):
         ranked: whether only some ranks do.
         own: the options that name the epoch's own score then, "" where the loop cannot have it.
         best: what it is compared with, where that has a first value before the epoch loop; else "".
+        numeric: whether that is kept as a plain number, whatever the score is.
         lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
@@ -121,6 +122,7 @@ class Score(Site):
     ranked: bool = False
     own: str = ""
     best: str = ""
+    numeric: bool = False
     lost: str = ""
     present: str = ""
     made: str = ""

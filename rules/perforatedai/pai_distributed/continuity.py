@@ -9,20 +9,21 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 
 from .place import _pai_place
-from .process import _pai, _pai_say
+from .process import _pai, _pai_device, _pai_say
 from .record import _pai_read
 
 
-def best_so_far(value: Any) -> Any:
+def best_so_far(value: Any, *, number: bool = False) -> Any:
     """The best score of the rounds before too, so that a script's own best checkpoint stays the best of all rounds.
 
     Put it before the epoch loop.
 
     Args:
         value: the best score that the script begins with.
+        number: it keeps a number of a score that is a tensor, say.
 
     Returns:
-        The better one of the two, a tensor where one is given; in the first round what is given.
+        The better one of the two, a tensor where one is given or the scores are; in the first round what is given.
     """
     best = value
     if _pai.before and not GPA.pc.get_maximizing_score() and isinstance(value, (int, float)):
@@ -30,9 +31,29 @@ def best_so_far(value: Any) -> Any:
         best = None if value < 0 <= min(one["best"] for one in _pai.before) else value
     for one in _pai.before:
         best = _pai_better(one["best"], best)
-    if isinstance(value, torch.Tensor) and best is not value:
+    if best is value:
+        return value
+    if isinstance(value, torch.Tensor):
         return torch.full_like(value, best, dtype=value.dtype if value.is_floating_point() else torch.float)
-    return best
+    return best if number else _pai_of_kind(best, next((one["kind"] for one in _pai.before if one.get("kind")), ""))
+
+
+def _pai_kind_of(score: Any) -> str:
+    """What a score is: "numpy", the kind of device on which a tensor is, "" for a number."""
+    if isinstance(score, torch.Tensor):
+        return score.device.type
+    return "numpy" if type(score).__module__ == "numpy" else ""
+
+
+def _pai_of_kind(number: float, kind: str) -> Any:
+    """A number as what scores of a kind are, whose methods the script may call."""
+    if kind == "numpy":
+        import numpy
+
+        return numpy.float64(number)
+    if not kind or _pai.model is None:
+        return number
+    return torch.tensor(number, device="cpu" if kind == "cpu" else _pai_device(_pai.model))
 
 
 def _pai_read_rounds(number: int) -> None:

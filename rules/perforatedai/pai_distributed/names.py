@@ -181,7 +181,15 @@ def _pai_register_buffer(layer: torch.nn.Module, name: str, tensor: Any, persist
         torch.nn.Module.register_buffer(layer, name, tensor, persistent)
 
 
+def _pai_register_parameter(layer: torch.nn.Module, name: str, parameter: Any) -> None:
+    """Register a parameter, in the place of that of the script's layer where this has one of that name, to tie it."""
+    main = layer.__dict__.get("_modules", {}).get("main_module")
+    own = name in layer._parameters or name not in getattr(main, "_parameters", {})
+    torch.nn.Module.register_parameter(layer if own else main, name, parameter)
+
+
 PA.PAINeuronModule.register_buffer = PA.TrackedNeuronModule.register_buffer = _pai_register_buffer
+PA.PAINeuronModule.register_parameter = PA.TrackedNeuronModule.register_parameter = _pai_register_parameter
 
 
 def _pai_name_plainly(layer: torch.nn.Module, state: Any, prefix: str, _metadata: Any) -> None:

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 
 from .checks import _pai_check_hand_over
+from .continuity import _pai_kind_of
 from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over
 from .initialization import _pai_fail_with_another, finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
@@ -214,6 +215,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
             )
         _pai.missing_scores += 1
         return None
+    _pai.kind = _pai_kind_of(score) or _pai.kind
     _pai.scores += 1
     if _pai.scores == 1 and not _pai.steps and all(p.grad is None for p in net.parameters()):
         _pai_say(f"The validation score {number} is from before the first step, so it is not counted")
