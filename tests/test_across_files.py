@@ -1204,6 +1204,11 @@ def test_a_script_in_the_package_that_it_imports_by_name(tmp_path: Path) -> None
         ("from detectron2.engine import DefaultTrainer", True, False),
         ("from detectron2.config import get_cfg", False, False),
         ("from mmcv.runner import EpochBasedRunner", False, True),
+        ("from mmcv.runner import get_dist_info, init_dist", False, False),
+        ("from mmcv.runner import get_dist_info, build_runner", False, True),
+        ("from mmcv import runner\nrunner.init_dist('pytorch')", False, False),
+        ("from mmcv import runner\nrunner.build_runner(settings)", False, True),
+        ("import mmcv.runner\nmmcv.runner.IterBasedRunner(None)", False, True),
     ],
 )
 def test_engines_of_libraries_count_where_the_script_wraps_nothing(
@@ -1212,6 +1217,14 @@ def test_engines_of_libraries_count_where_the_script_wraps_nothing(
     main = f"{line}\n" + code(MAIN if wrapped else MAIN.replace("    model = DDP(model)\n", ""))
     codes = [question.code for question in plan_project(main, engine=ENGINE).questions]
     assert codes == (["PAI100"] if refused else [] if wrapped else ["PAI101"])
+
+
+def test_a_wrapper_of_openmmlabs_is_guarded_as_torchs_is(plan_project: Planner) -> None:
+    torchs = "from torch.nn.parallel import DistributedDataParallel as DDP"
+    assert torchs in MAIN
+    main = MAIN.replace(torchs, "from mmcv.parallel import MMDistributedDataParallel as DDP")
+    before, after = (changed(plan_project(text, engine=ENGINE))["main.py"] for text in (MAIN, main))
+    assert after.replace("mmcv.parallel import MMD", "torch.nn.parallel import D") == before
 
 
 def test_modules_that_are_imported_by_a_made_name_are_not_looked_into(plan_project: Planner) -> None:

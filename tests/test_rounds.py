@@ -384,6 +384,28 @@ def test_the_scripts_own_resume_does_no_harm(load: str, tmp_path: Path) -> None:
     assert "The optimizer begins anew" in result.stdout
 
 
+@pytest.mark.parametrize("scheduled", ["before", "after"])
+def test_a_rate_that_the_script_takes_from_its_own_checkpoint_does_no_harm(scheduled: str, tmp_path: Path) -> None:
+    """It would fall from round to round."""
+    schedule = "    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)\n"
+    taken = """\
+    if os.path.exists("last.pt"):
+        rate = torch.load("last.pt")["rate"]
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+"""
+    saved = """\
+        if dist.get_rank() == 0:
+            torch.save({"rate": scheduler.get_last_lr()[0]}, "last.pt")
+"""
+    begun = schedule + taken if scheduled == "before" else taken + schedule
+    text = swapped(DDP, (LOOP, begun + LOOP), (PRINTED, f"{PRINTED}        scheduler.step()\n{saved}"))
+    result = train(tmp_path, text, settings=(*SETTINGS[:3], "max_dendrites=2"))
+    rates = [[round(float(rate), 6) for rate in values(one, "lr")[:3]] for one in rounds(result)]
+    assert rates == [[0.1, 0.09, 0.081]] * 3
+    assert "The learning rate begins with 0.1 anew" in result.stdout
+
+
 EARLY_RESUME = """\
     start_epoch = 0
     if os.path.exists("last.pt"):

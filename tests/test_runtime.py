@@ -10,6 +10,7 @@ import atexit
 import builtins
 import contextlib
 import copy
+import functools
 import importlib.util
 import io
 import json
@@ -1649,6 +1650,42 @@ def test_without_a_perforated_model_a_learning_rate_may_move(
         optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
     assert optimizer.param_groups[0]["lr"] == 0.02
+
+
+@pytest.mark.parametrize(
+    ("rate", "age", "begun"),
+    [
+        (0.025, "old", 0.1),
+        (0.025, "new", 0.025),
+        (1, "old", 1),  # an epoch's number is the same object
+    ],
+)
+@pytest.mark.parametrize("scheduled", [True, False])
+@pytest.mark.parametrize("name", ["lr", "initial_lr"])
+def test_a_restarted_round_begins_with_its_own_rates(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    rate: float,
+    age: str,
+    begun: float,
+    scheduled: bool,
+    name: str,
+) -> None:
+    """A schedule may be built before or after the script sets the rate."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    helper._pai.switch_time = 1.0
+    helper._pai_let_restored_weights_win(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    decay = functools.partial(torch.optim.lr_scheduler.ExponentialLR, optimizer, 0.5)
+    schedule = decay() if scheduled else None
+    helper._pai.ages = {id(rate): age, id(None): age}
+    optimizer.param_groups[0][name] = rate
+    schedule = schedule or decay()
+    model(torch.ones(1, 2))
+    assert optimizer.param_groups[0][name] == begun
+    assert scheduled or schedule.base_lrs == [begun]
 
 
 def test_says_that_the_model_has_changed(

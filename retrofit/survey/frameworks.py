@@ -13,7 +13,7 @@ from retrofit.knowledge.kinds import Wraps
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import dotted, names_in
+from retrofit.survey.nodes import dotted, names_in, nodes_in
 from retrofit.survey.ranks import condition
 from retrofit.survey.sites.framework import Framework
 
@@ -54,7 +54,7 @@ def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> lis
         if imported.isdisjoint(module.partition(".")[0] for module in library.modules):
             continue
         name, advice = library.library, library.advice
-        imports = [statement for file in index.files for statement, module in file.imports if library.has(module)]
+        imports = _imports(index, library)
         uses = [use for use in _uses(index, library) if _scope(index, use) in reached and not library.engine]
         if uses:
             option = "" if library.wraps else _option(index, flow, uses)
@@ -124,6 +124,20 @@ def _uses(index: Index, library: Library) -> Iterator[cst.Call | cst.ClassDef]:
         node = statement.node
         if isinstance(node, cst.ClassDef) and any(library.trains(index.qualified(b.value)) for b in node.bases):
             yield node
+
+
+def _imports(index: Index, library: Library) -> list[Statement]:
+    """Return where a library is imported, an engine with parts where one of these is, or is used as `runner.Runner`."""
+    found = [(statement, module) for file in index.files for statement, module in file.imports if library.has(module)]
+    if not (library.engine and library.parts):
+        return [statement for statement, _ in found]
+    named = [
+        statement
+        for statement, module in found
+        for alias in nodes_in(statement.node)
+        if isinstance(alias, cst.ImportAlias) and library.trains(f"{module}.{alias.evaluated_name}")
+    ]
+    return named or [index.statement(use) for use in _uses(index, library)]
 
 
 def _is_uncalled(use: cst.Call | cst.ClassDef, flow: Flow) -> bool:

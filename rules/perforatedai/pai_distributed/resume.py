@@ -21,6 +21,7 @@ from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
+from .rates import _pai_put_rates_back
 
 
 def _pai_watch_loads(model: torch.nn.Module) -> None:
@@ -163,6 +164,7 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
         hook.remove()
         _pai_begin_round()
         _pai_load_beside(model)
+        _pai_put_rates_back()
         changed = []
         for name, value in itertools.chain(model.named_parameters(), model.named_buffers()):
             old = _pai.restored.get(name, value)
