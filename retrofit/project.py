@@ -644,7 +644,7 @@ def _is_started(path: Path, data: bytes, commands: set[str], used: set[str]) -> 
     if tree is None:
         return False
     own = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    for node in tree.body:
+    for node in _run_at_once(tree):
         if isinstance(node, (ast.For, ast.While, ast.With)) or (isinstance(node, ast.Expr) and _runs(node.value, own)):
             return True
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -654,6 +654,16 @@ def _is_started(path: Path, data: bytes, commands: set[str], used: set[str]) -> 
         elif isinstance(node, ast.Assign) and _runs(node.value, own):
             own |= {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
     return False
+
+
+def _run_at_once(block: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements of a module, and those of its `try` and `if` statements, in order."""
+    for part in ("body", "handlers", "orelse", "finalbody"):
+        for node in getattr(block, part, ()):
+            if isinstance(node, (ast.Try, ast.If, ast.ExceptHandler)):
+                yield from _run_at_once(node)
+            else:
+                yield node
 
 
 def _runs(node: ast.expr, own: set[str]) -> bool:

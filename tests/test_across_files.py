@@ -1728,6 +1728,12 @@ def test_a_shared_builder_that_keeps_its_optimizer_to_itself_is_named(plan_proje
         pytest.param("from common import Fit\nfit = Fit(Net())\nfit.run()\n", True, id="a method of what it has made"),
         pytest.param("import common\ncommon.build(Net())\n", True, id="a module's function"),
         pytest.param("from common import Fit\nFit(Net()).run()\n", True, id="at once"),
+        pytest.param(
+            "try:\n    import common\n    common.build(Net())\nexcept Exception as e:\n    print(e)\n",
+            True,
+            id="in a try",
+        ),
+        pytest.param("try:\n    import common\nexcept ImportError:\n    common = None\n", False, id="tried"),
         pytest.param("import logging\nimport common\nlogging.basicConfig()\n", False, id="another module's"),
         pytest.param("import common\nclass Fit(common.Fit): pass\n", False, id="a definition"),
         pytest.param("from common import Fit\nfit = Fit(Net())\n", False, id="what is only made"),

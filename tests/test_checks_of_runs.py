@@ -423,16 +423,25 @@ def test_score_of_an_epoch_before_may_stand_in_now_and_then(training: Training) 
         "each second",
         "each pass",
         "no data loader",
+        "rehearsed",
     ],
 )
-def test_score_of_a_single_batch_is_none(training: Training, ends: Callable[..., None], how: str) -> None:
-    """But no fault where the user lets what is planned end a structure, which --rounds does only with restarts."""
+def test_score_of_a_single_batch_is_none(
+    training: Training, ends: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    """But no fault where the user lets what is planned end a structure, which --rounds does only with restarts.
+
+    A rehearsal, which has three scores, finds it too.
+    """
     import torch
+
+    if how == "rehearsed":
+        monkeypatch.setattr(training.helper, "_pai_rehearsal", str(tmp_path))
 
     training.helper._pai.rounds = "planned" if how in ("in one process", "as planned") else ""
     training.helper._pai.restarts = how != "in one process"
     batches: Any = torch.utils.data.DataLoader([1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
-    single = how in ("each batch", "two steps", "drawn in turn", "in one process")
+    single = how in ("each batch", "two steps", "drawn in turn", "in one process", "rehearsed")
     beside = iter(torch.utils.data.DataLoader([1] * 9))  # type: ignore[arg-type]
     for epoch in range(4 if how == "each pass" else 1):
         for turn, _ in enumerate(range(6) if how == "no data loader" else batches):
@@ -443,7 +452,7 @@ def test_score_of_a_single_batch_is_none(training: Training, ends: Callable[...,
                 next(beside)
             if how == "evaluated":
                 training.evaluate()
-            if single and turn == 3:
+            if single and turn == (2 if how == "rehearsed" else 3):
                 ends("a score is handed over after each step, in the middle of a pass", training.hand_over, turn / 7)
                 return
             if how != "each pass" and (how != "each second" or turn % 2):

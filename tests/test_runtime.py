@@ -694,6 +694,43 @@ def test_a_schedule_begins_anew_in_a_restarted_round(
     assert scheduler.last_epoch == first
 
 
+@pytest.mark.parametrize("copied", [False, True], ids=["as loaded", "a copy"])
+@pytest.mark.parametrize(("written", "rate"), [("before the switch", 0.1), ("since", 0.05), ("never", 0.05)])
+def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
+    helper: ModuleType, tmp_path: Path, written: str, rate: float, copied: bool
+) -> None:
+    """Such as one on another device: in a round of the same structure the rate would be that of a schedule's end."""
+    import torch
+
+    def built() -> tuple[Any, Any]:
+        optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+        return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, 8)
+
+    def moved(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {name: moved(value) for name, value in part.items()}
+        if isinstance(part, (list, tuple)):
+            return [moved(value) for value in part]
+        return part.to("cpu", copy=True) if isinstance(part, torch.Tensor) else part
+
+    optimizer, schedule = built()
+    optimizer.param_groups[0]["params"][0].grad = torch.ones(2)
+    optimizer.step()
+    schedule.step()
+    optimizer.param_groups[0]["lr"] = 0.05
+    states = {"optimizer": optimizer.state_dict(), "schedule": schedule.state_dict()}
+    torch.save(states, tmp_path / "last.pt")
+    helper._pai.switch_time = os.path.getmtime(tmp_path / "last.pt") + (1 if written == "before the switch" else -1)
+    helper._pai.restored = {"weight": torch.ones(2)}
+    if written != "never":
+        states = torch.load(tmp_path / "last.pt")
+    optimizer, schedule = built()
+    optimizer.param_groups[0]["lr"] = 0.1
+    optimizer.load_state_dict(moved(states["optimizer"]) if copied else states["optimizer"])
+    schedule.load_state_dict(moved(states["schedule"]) if copied else states["schedule"])
+    assert (optimizer.param_groups[0]["lr"], schedule.last_epoch) == (rate, int(rate != 0.1))
+
+
 @pytest.mark.parametrize(("loaded", "said"), [("same", ""), ("own", ""), ("other", "are others than before")])
 def test_parameters_beside_the_model_are_loaded(
     helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str], loaded: str, said: str

@@ -36,7 +36,7 @@ from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.namesakes import namesakes
-from retrofit.survey.scores.site import can_be_brought, score_site, taken_at, whole_of
+from retrofit.survey.scores.site import can_be_brought, comes_with_steps, score_site, taken_at, whole_of
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
 from retrofit.survey.scores.validation import named_scores
@@ -87,8 +87,7 @@ def can_be_named(index: Index, flow: Flow, loops: list[EpochLoop], schedulers: l
     found = find_scores(index, flow, loops, schedulers, metric)
     by_step = any(loop.by_step for loop in loops)
     return not found or any(
-        not (one.unfit[0] or one.running or one.emptied or one.once or one.cut_off)
-        and (not by_step or bool(one.condition or one.when or one.guarded))
+        not (one.unfit[0] or one.running or one.emptied or one.once or one.cut_off) and not (by_step and one.each_step)
         for one in found
     )
 
@@ -175,6 +174,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
                 others = namesakes(index, flow, loop, score.written, function, score)
                 score.owner = f"{function.name}:" if others else ""
             score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
+        score.each_step = comes_with_steps(flow, loop, score, schedulers)
         score.of_step = loop.unclear and making.of(one.candidate.node, one.candidate.call) != EVALUATED
         score.against = against(index, flow, loop, one, modes)
         yield score

@@ -46,6 +46,7 @@ from retrofit.survey.scores.ways import (
 )
 from retrofit.survey.scores.words import Candidate, direction_of
 from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.optimizer import Scheduler
 from retrofit.survey.sites.score import KeptScore, Score, answer_for
 
 
@@ -239,6 +240,27 @@ def _condition(index: Index, flow: Flow, loop: EpochLoop, way: Way, kept: KeptSc
             left = way_in(index, flow, loop.statement, part).condition
             found.append(f"not ({left})" if left else "")
     return " and ".join(code for code in found if code)
+
+
+def comes_with_steps(flow: Flow, loop: EpochLoop, score: Score, schedulers: list[Scheduler]) -> bool:
+    """Whether each step of the optimizer has a score: what keeps that from a turn keeps the step from it as well."""
+    index, kept = flow.index, score.kept
+    if not (score.condition or score.when or score.guarded):
+        return True
+    if kept is not None and (kept.condition or kept.guarded):
+        return False
+    made, of_schedules = index.statement(score.node), {step.node for one in schedulers for step in one.steps}
+    around = {part for part in made.path[:-1] if part.order > loop.statement.order}
+    passing = passing_over(index, loop, index.statement(score.anchors["report"]))
+    steps = [index.statement(call) for call, _ in index.method_calls("step") if call not in of_schedules]
+    return any(
+        loop.statement in way.path[:-1]
+        and around.issubset(way.path)
+        and not exclude_each_other(way, made)
+        and all(part.order < way.order for part in passing)
+        for step in steps
+        for way in flow.leading(step)
+    )
 
 
 def _block_that_parts(

@@ -86,6 +86,7 @@ class Score(Site):
         lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
+        each_step: whether each step of the optimizer in the epoch loop itself has one.
         of_step: whether no evaluation makes it in a loop of which nothing tells that its turns are epochs.
         alone: by what rank 0 alone has it, and where, while the others have another number; "" where all have it.
         elsewhere: the same of another rank, or of one that is not told.
@@ -126,6 +127,7 @@ class Score(Site):
     lost: str = ""
     present: str = ""
     made: str = ""
+    each_step: bool = False
     of_step: bool = False
     alone: str = ""
     elsewhere: str = ""

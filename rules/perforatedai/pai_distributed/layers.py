@@ -143,10 +143,19 @@ def _pai_copies(model: torch.nn.Module) -> dict[str, list[str]]:
     }
 
 
-def _pai_are_equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return one.keys() == other.keys() and all(
-        value.device == other[name].device and torch.equal(value, other[name]) for name, value in one.items()
-    )
+def _pai_are_equal(one: Any, other: Any) -> bool:
+    """Have two states the same content, on whatever devices?"""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        alike = one.shape == other.shape and one.dtype == other.dtype
+        return alike and torch.equal(one, other.to(one.device))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_pai_are_equal(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_pai_are_equal, one, other))
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except ValueError:  # arrays of several numbers
+        return False
 
 
 def _pai_frozen_layers(model: torch.nn.Module, thaws: bool) -> dict[str, str | None]:

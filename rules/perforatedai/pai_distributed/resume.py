@@ -19,6 +19,7 @@ import torch
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
+from .layers import _pai_are_equal
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
 from .rates import _pai_put_rates_back
@@ -39,7 +40,7 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
     own = part.state_dict()
     _pai_take_cut_names(own, state, prefix)
     given = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    ages = {_pai.ages.get(id(value)) for value in given.values()}
+    ages = {_pai.ages.get(id(value), (None, ""))[1] for value in given.values()}
     if not (_pai.switch_time or _pai.complete):
         of_wrapped = not prefix and "module" not in part._modules and all(n.startswith("module.") for n in state)
         if of_wrapped and initializing():  # which has no wrapper
@@ -175,7 +176,6 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
             _pai_say(f"The script had changed {len(changed)} of the restored weights ({changed[0]}, ...): put back")
         _pai.restored.clear()
         _pai.ages.clear()
-        _pai.files.clear()
 
     hook = torch.nn.modules.module.register_module_forward_pre_hook(put_back)
 
@@ -192,12 +192,19 @@ def _pai_load_state_of(kind: type, what: str) -> None:
 
     @functools.wraps(load)
     def load_state_dict(self: Any, state_dict: Any) -> None:
-        if _pai.switch_time and (_pai.ages.get(id(state_dict)) == "old" or not _pai_counts(self, state_dict)):
+        if _pai.switch_time and (_pai_age_of(state_dict) == "old" or not _pai_counts(self, state_dict)):
             _pai_keep(f"The {what} begins anew: what the script loads into it is of another structure or round")
         else:
             load(self, state_dict)
 
     kind.load_state_dict = load_state_dict  # type: ignore[attr-defined]
+
+
+def _pai_age_of(state: Any) -> str:
+    """When a state was written, also one of which the script has made a copy; "" where it is of no file."""
+    if id(state) in _pai.ages:
+        return _pai.ages[id(state)][1]
+    return min((age for part, age in _pai.ages.values() if _pai_are_equal(part, state)), default="")
 
 
 def _pai_counts(optimizer: Any, state: Any) -> bool:
@@ -243,11 +250,10 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         loaded = _pai_torch_load(f, *arguments, **keywords, weights_only=False)
     if _pai.restored and isinstance(f, (str, os.PathLike)):
         age = "old" if os.path.getmtime(f) < _pai.switch_time else "new"
-        _pai.files.append(loaded)  # so that no other object gets the identity of one of its parts
         waiting = [loaded]
         while waiting:
             part = waiting.pop()
-            _pai.ages[id(part)] = age
+            _pai.ages[id(part)] = part, age
             waiting += part.values() if isinstance(part, dict) else part if isinstance(part, (list, tuple)) else ()
     return loaded
 

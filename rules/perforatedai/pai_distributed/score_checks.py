@@ -7,6 +7,7 @@ import torch
 
 from .place import _pai_place
 from .process import _pai, _pai_fail, _pai_say
+from .rehearsal import _pai_rehearsal
 
 # To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
 _pai_almost_zero = 1e-12
@@ -27,11 +28,12 @@ def _pai_batch_fault(evaluated: bool, place: str) -> str:
     before, _pai.scored = _pai.scored, (_pai.passing, drawn)
     single = not evaluated and bool(_pai.stepped) and drawn > 1 and before == (_pai.passing, drawn - 1)
     _pai.batch_scores = _pai.batch_scores + 1 if single else 0
-    if _pai.batch_scores < _pai_tolerated:
+    if _pai.batch_scores < (2 if _pai_rehearsal else _pai_tolerated):  # which has three, and the first tells nothing
         return ""
     return (
         f"{place}: a score is handed over after each step, in the middle of a pass over the data, and the model was "
-        "not evaluated: each batch would count as an epoch. Hand over what an epoch comes to (retrofit apply --metric)"
+        "not evaluated: each batch would count as an epoch. Hand over what an epoch comes to (retrofit apply "
+        "--metric), or let what is planned end each structure (retrofit apply --rounds planned)"
     )
 
 

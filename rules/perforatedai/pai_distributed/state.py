@@ -70,8 +70,8 @@ class _PaiState:
         switch_time: when the structure was written that this round has loaded; 0.0 where it has loaded none.
         switch_number: of its file; 0 where it has loaded none.
         continues: whether the script goes on from a checkpoint of this round.
-        files: what the script has loaded, until the first training batch of a restarted round.
-        ages: of each part of it, by its identity: "old", from before the newest switch, or "new".
+        ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", from before the
+            newest switch, or "new"; until the first training batch of a restarted round.
         drawn: when the library's graphs were drawn last, or this process has started.
         drawing: how many seconds that took.
         ending: whether it has just drawn what it draws when it restructures.
@@ -160,8 +160,7 @@ class _PaiState:
     switch_time: float = 0.0
     switch_number: int = 0
     continues: bool = False
-    files: list[Any] = field(default_factory=list)
-    ages: dict[int, str] = field(default_factory=dict)
+    ages: dict[int, tuple[Any, str]] = field(default_factory=dict)
     drawn: float = field(default_factory=time.monotonic)
     drawing: float = 1.0
     ending: bool = False
