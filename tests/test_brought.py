@@ -378,6 +378,15 @@ def test_the_question_names_what_can_be_brought_with_function_and_line(tmp_path:
     assert "Its validation knows `acc` (line 5 in `measure`): choose one with --metric EXPR" in question.message
 
 
+@pytest.mark.parametrize("path", ["Path(folder)", "folder / 'a.png'", "folder / f'{step}.png'"])
+def test_the_question_offers_no_path_that_a_function_prints(tmp_path: Path, path: str) -> None:
+    text = "from pathlib import Path\n\n\n@torch.no_grad()\ndef draw(model, folder, step):\n"
+    text += f"    model.eval()\n    path = {path}\n    save_image(model(1), path)\n    print(f'{{path}}')\n"
+    (question,) = planned(tmp_path, text, "draw(model, folder, epoch)").questions
+    assert "draw:path" not in question.message
+    assert "`path`" not in question.message
+
+
 @pytest.mark.parametrize("logged", ["pass", "with torch.no_grad():\n            val_acc = f(x)"])
 def test_the_question_names_what_a_validation_has_that_the_training_pass_runs_at_its_end(
     tmp_path: Path, logged: str

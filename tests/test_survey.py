@@ -2178,6 +2178,12 @@ def test_what_is_logged_of_a_validation_is_proposed() -> None:
     assert [name for name, _ in found.measures] == ["elo"]
 
 
+def test_what_is_logged_of_a_batch_of_the_training_is_no_validation_s() -> None:
+    logs = "with torch.no_grad():\n    share = part(loss)\nprint('share', share)\n"
+    text = script().replace("        optimizer.step()\n", "        optimizer.step()\n" + indent(logs, "        "))
+    assert survey_of(text).measures == []
+
+
 def test_score_of_every_batch_is_handed_over_at_the_end_of_the_epoch() -> None:
     text = script().replace("        optimizer.step()\n", "        optimizer.step()\n" + indent(code(TRACKS), "    "))
     (score,) = survey_of(text).scores

@@ -22,7 +22,10 @@ _WRITES = re.compile(r"save|dump|show|plot|draw|image|figure|video|audio|grid|hi
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
 #: What gives the path of a file.
-_PATHS = ("os.path.join", "os.path.abspath", "os.path.basename", "os.path.dirname", "os.path.expanduser")
+_PATHS = (
+    *(f"os.path.{name}" for name in ("join", "abspath", "basename", "dirname", "expanduser")),
+    *("pathlib.Path", "pathlib.PurePath"),
+)
 _MOVES = ("to", "cpu", "cuda")
 _OF_TENSORS = (
     *_MOVES,
@@ -145,7 +148,7 @@ class Kinds:
 
 def _is_text(node: cst.BaseExpression) -> bool:
     """Whether an expression is a string that is made of something, rather than one that is written down."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Divide)):  # `folder / "a.png"`
         return any(isinstance(one, cst.BaseString) or _is_text(one) for one in (node.left, node.right))
     return formatted(node)
 

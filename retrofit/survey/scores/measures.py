@@ -91,7 +91,8 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             found.setdefault(name, place)
         for name, node in _taken(index, flow, loop):
             found.setdefault(name, index.place(node, loop.file))
-        for name, average in collected_values(index, loop, Making(index, flow, loop)):
+        making = Making(index, flow, loop)
+        for name, average in collected_values(index, loop, making):
             if not any(
                 b.value is average and direction_of(b.target) for b in index.bindings
             ):  # else it has a better name
@@ -101,8 +102,8 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
         if all(name.endswith("[...]") for name in found):
             kinds = Kinds(index, flow, loop)
             validated = {b.target for b, _ in validated_variables(index, flow, loop) if not kinds.is_mute(b)}
-            told = [(name, node) for name, node in told_values(index, loop, validated) if kinds.of(node)[0] != TEXT]
-            logged = {name: index.place(node, loop.file) for name, node in told}
+            told = [one for one in told_values(index, loop, validated) if kinds.of(one[1])[0] != TEXT]
+            logged = {name: index.place(node, loop.file) for name, node in told if making.of(node) != TRAINED}
             found = logged or found
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)]
 
