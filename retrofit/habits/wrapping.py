@@ -394,7 +394,7 @@ def find_own_attributes(file: TrainingFile) -> Iterator[OwnAttribute]:
             continue
         statement = index.statement(node)
         wrapper = file.wrapper_of(node.value)
-        if wrapper is None or _guarded(file, node, statement):
+        if wrapper is None or _guarded(file, node, statement) or name in _further_methods(file, wrapper):
             continue
         found = _model_class(file, wrapper.call, index.scope_of(wrapper.call))
         if found is None or name not in {n for c in file.flow.lineage(found) for n in _members(file, c)}:
@@ -413,6 +413,12 @@ def find_own_attributes(file: TrainingFile) -> Iterator[OwnAttribute]:
             and follows(statement, wraps)
             and not index.inside(wrapper.node, cst.IfExp),
         )
+
+
+def _further_methods(file: TrainingFile, wrapper: Wrapper) -> tuple[str, ...]:
+    """The methods that a wrapper has besides those that any has."""
+    call = wrapper.call
+    return file.index.knowledge.wrapper_methods(file.flow.class_called(call)) if isinstance(call, cst.Call) else ()
 
 
 def find_fairscale_calls(file: TrainingFile) -> list[FairscaleCall]:

@@ -95,6 +95,11 @@ class Knowledge:
         """What wrappers have of their own."""
         return frozenset(member for one in self.of(Wraps) for member in one.members)
 
+    def wrapper_methods(self, name: str) -> tuple[str, ...]:
+        """Return the methods that a wrapper has besides, by its full name."""
+        known = self.known(Wraps, name)
+        return known.methods if known is not None else ()
+
     @cached_property
     def module_methods(self) -> frozenset[str]:
         """The methods of a module that return the module itself."""

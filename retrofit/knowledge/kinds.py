@@ -37,7 +37,8 @@ class Wraps(Entry):
     Attributes:
         by: `ddp` for what does as DistributedDataParallel, `dp` for what does as DataParallel.
         parameters: its parameters, in order; none for those of PyTorch's own.
-        members: what it has of its own; `.module` has the model's.
+        members: what any wrapper has of its own; `.module` has the model's.
+        methods: those of this one alone, which call the model's of that name.
     """
 
     by: str
