@@ -309,13 +309,13 @@ def test_what_only_the_training_makes_is_not_taken_without_asking(tmp_path: Path
 @pytest.mark.parametrize(
     ("last", "told"),
     [
-        pytest.param("keep(right)", "pass alone, though the epoch validates (line 65): let", id="nothing"),
+        pytest.param("keep(right)", "pass alone, though the epoch validates (line 73): let", id="nothing"),
         pytest.param(
             "acc = right\n    print(acc)",
-            "pass alone, while the validation (line 65) knows `acc` (line 68 in `show`): choose one",
+            "pass alone, while the validation (line 73) knows `acc` (line 76 in `show`): choose one",
             id="a number",
         ),
-        pytest.param("print(right)", "knows `show:right` (line 68 in `show`): choose one", id="a printed one"),
+        pytest.param("print(right)", "knows `show:right` (line 76 in `show`): choose one", id="a printed one"),
     ],
 )
 def test_what_only_the_training_makes_is_not_taken_where_something_validates(
@@ -341,22 +341,22 @@ def test_what_only_the_training_makes_is_not_taken_where_something_validates(
             "total_loss += loss.item()\n        if step % 9 == 0:\n            avg_loss = total_loss / 9\n"
             "            total_loss = 0",
             "print(epoch)",
-            "all there is: --metric avg_loss --mode min takes `avg_loss` (line 71).",
+            "all there is: --metric avg_loss --mode min takes `avg_loss` (line 79).",
             id="mean of every so many steps, in which the sum begins anew",
         ),
         pytest.param(
             "losses.append(loss.item())",
             "print(np.mean(losses))\nlosses = []",
-            "--metric 'np.mean(losses)' --mode min takes `np.mean(losses)` (line 70).",
+            "--metric 'np.mean(losses)' --mode min takes `np.mean(losses)` (line 78).",
             id="mean of a list",
         ),
         pytest.param(
             "total_loss += loss.item()",
             "loss_step = args.loss_step\nprint(total_loss, loss_step)",
-            "all there is: --metric total_loss --mode min takes `total_loss` (line 69).",
+            "all there is: --metric total_loss --mode min takes `total_loss` (line 77).",
             id="and no number of the configuration",
         ),
-        pytest.param("", "print(loss)", "--mode min takes `loss` (line 67, of the last batch alone).", id="a batch's"),
+        pytest.param("", "print(loss)", "--mode min takes `loss` (line 75, of the last batch alone).", id="a batch's"),
     ],
 )
 def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
@@ -395,7 +395,7 @@ def test_a_batchs_loss_is_offered_only_where_its_name_is_not_given_another(
     text = script("print(epoch)", code(FUNCTIONS)).replace(BATCHES, f"{BATCHES}{indent(later, ' ' * 8)}\n")
     (question,) = plan_of(tmp_path, text).questions
     assert "no validation score was found in this epoch loop" in question.message
-    assert ("takes `loss` (line 67, of the last batch alone)" in question.message) is offered
+    assert ("takes `loss` (line 75, of the last batch alone)" in question.message) is offered
     assert ("--metric loss" in question.message) is offered
 
 
@@ -501,7 +501,7 @@ Trainer(Net()).fit()
         pytest.param(
             "mean_loss", "`mean_loss` is compared with the best at line 9: let its function return", id="same"
         ),
-        pytest.param("kept_loss", "`kept_loss` is compared with the best at line 9: let its function return", id="own"),
+        pytest.param("kept_loss", "Its validation knows `kept_loss` (line 9): choose one", id="own"),
     ],
 )
 def test_a_name_is_not_offered_where_it_would_mean_another_functions(tmp_path: Path, name: str, told: str) -> None:
