@@ -174,6 +174,28 @@ def test_a_function_that_a_helper_is_given_to_start_is_run() -> None:
     assert found.spawning is not None
 
 
+def test_a_class_that_trains_another_model_by_itself_may_start_the_training() -> None:
+    distributed, alone = FALLBACK.replace("def train_distributed():", "def train_distributed(rank):").split(
+        "def train_alone():"
+    )
+    alone, _, _ = alone.partition("RUN")
+    starts = """
+class Trainer:
+    def __init__(self, workers):
+        self.workers = workers
+
+    def run(self):
+        if self.workers > 1:
+            torch.multiprocessing.spawn(train_distributed, args=(), nprocs=self.workers)
+            return
+        self.train_alone()
+"""
+    method = indent(f"def train_alone(self):{alone}", "    ")
+    found = survey_of(f"{distributed}{starts}\n{method}\nTrainer(int(sys.argv[1])).run()\n")
+    assert [loop.scope.name for loop in found.loops] == ["train_distributed"]
+    assert len(found.spawns) == 1
+
+
 @pytest.mark.parametrize(
     "step", ["self.step(x)", "self.optimizer.zero_grad(); self.model(x).backward(); self.optimizer.step()"]
 )

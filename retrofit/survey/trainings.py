@@ -217,9 +217,10 @@ def left_out(index: Index, flow: Flow, others: list[EpochLoop], kept: list[Epoch
     alone: set[Scope] = set()
     for loop in others:
         for scope in (loop.scope, *loop.scope.around):
-            if scope in shared or scope.parent is None or not training.isdisjoint(reachable(index, flow, [scope])):
+            within = [one for one in index.scopes if one is scope or scope in one.around]
+            if scope in shared or scope.parent is None or not training.isdisjoint(reachable(index, flow, within)):
                 break
-            alone.update(one for one in index.scopes if one is scope or scope in one.around)
+            alone.update(within)
     begun = [*(file.scope for file in index.files), *training]  # of what calls a training not all may be seen
     needed = reachable(index, flow, begun, alone)
     gone = reachable(index, flow, alone) - needed
