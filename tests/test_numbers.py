@@ -48,6 +48,9 @@ EITHER_ALONE = EITHER.replace("    else:", f"        return {GROUP}\n    if True
 #: As under a launcher that shows each process one GPU alone.
 ON_ONE = script("val_loss = evaluate(model)", before=GROUP).replace("DDP(model)", "DDP(model, device_ids=[0])")
 SHOWN = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\n"
+#: With the backend by an option.
+OPTION = given(GROUP.replace("'nccl'", "args.backend")).replace("DDP(model)", "DDP(model, device_ids=[0])")
+OPTION = OPTION.replace("args = ", "parser.add_argument('--backend', default='DEFAULT')\nargs = ")
 
 NUMBERED = {
     "options": (given(BY_HAND), ["--rank", "--world-size"]),
@@ -96,6 +99,19 @@ NUMBERED = {
     ),
     "another with a default": (begun("int(os.getenv('MY_RANK', 0))", before="import os"), ["os.getenv('MY_RANK', 0)"]),
     "one GPU": (ON_ONE, ["0"]),
+    "one GPU and the backend that torch takes": (ON_ONE.replace("'nccl'", ""), ["0"]),
+    "one GPU and a backend for each device": (ON_ONE.replace("nccl", "cpu:gloo,cuda:nccl"), ["0"]),
+    "one GPU and either backend": (ON_ONE.replace("'nccl'", "'gloo' if few else 'nccl'"), ["0"]),
+    "one GPU and a backend that is not seen": (ON_ONE.replace("'nccl'", "settings.backend"), ["0"]),
+    "one GPU and a backend by an option": (OPTION.replace("DEFAULT", "nccl"), ["0"]),
+    "one GPU in several places": (
+        ON_ONE.replace(
+            "model = Net()",
+            "torch.cuda.set_device(0)\ndevice = torch.device('cuda', 0)\nmodel = Net().cuda(0).to('cuda:0')"
+            "\nother = torch.device('cuda', 1)\nmodel.to('cpu')\nmodel.to(device)\nother = torch.device('cuda')",
+        ),
+        ["0", "0", "0", "'cuda:0'", "0"],
+    ),
     "one GPU by a name": (ON_ONE.replace("[0]", "[gpu]").replace("model = Net()", "gpu = 0\nmodel = Net()"), ["0"]),
 }  # fmt: skip
 
@@ -136,6 +152,8 @@ def first(names, default=-1):
     "one GPU where there is no process group": ON_ONE.replace("[0]", "[gpu]").replace(
         "model = Net()", "gpu = torch.distributed.get_rank() if many else 0\nmodel = Net()"
     ),
+    "one GPU and gloo": ON_ONE.replace("nccl", "gloo"),
+    "one GPU and gloo by an option": OPTION.replace("DEFAULT", "gloo"),
     "one GPU of two ways": ON_ONE.replace("optimizer", "if many:\n    DDP(model, device_ids=[rank])\noptimizer", 1),
     "MPI, as some calls give it": script("val_loss = evaluate(model)", before=f"{EITHER} if many else begin()"),
     "SLURM": begun("int(os.environ['SLURM_PROCID'])", before="import os"),
@@ -186,6 +204,14 @@ def test_one_gpu_for_all_is_asked_about(tmp_path: Path) -> None:
     assert question.message == (
         "each process that torchrun starts sees all GPUs and would take number 0, which NCCL refuses as a duplicate. "
         'Take what torchrun says in the environment: `int(os.environ["LOCAL_RANK"])` for `0` (line 5).'
+    )
+
+
+def test_one_gpu_for_all_is_named_wherever_it_is_chosen(tmp_path: Path) -> None:
+    chosen = "device = torch.device('cuda', 0)\nmodel = Net().to(device)"
+    (question,) = plan_of(tmp_path, ON_ONE.replace("model = Net()", chosen)).questions
+    assert question.message.endswith(
+        '`int(os.environ["LOCAL_RANK"])` for `0` (line 6), `int(os.environ["LOCAL_RANK"])` for `0` (line 4).'
     )
 
 

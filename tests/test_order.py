@@ -241,6 +241,8 @@ def through(loss: str, before: str = "", wrapped: str = APART) -> str:
         pytest.param(CALLED, "", id="by name"),
         pytest.param("criterion(model.forward(x), y)", "", id="by its method"),
         pytest.param("model.loss_of(x, y)", "", id="by a method of its own"),
+        pytest.param("loss_of(x, y)", "loss_of = model.loss_of\n", id="by a method that a name holds"),
+        pytest.param("loss_of(x, y)", "loss_of = given or model.loss_of\n", id="by a method for want of another"),
         pytest.param("criterion(wrapped.module(x), y)", "", id="out of the wrapper"),
         pytest.param("loss_of(model, x)", "def loss_of(net, x):\n    return net(x).sum()\n", id="in a function"),
         pytest.param(CALLED, "print(wrapped)\nvalidate(wrapped)\n", id="though others are given it"),
@@ -458,6 +460,8 @@ def test_training_of_what_is_taken_out_of_its_wrapper_is_asked_about(loss: str, 
         pytest.param("criterion(model(x), y) + wrapped(x)", "", APART, id="both called"),
         pytest.param(CALLED, "", "model = DDP(model)\n", id="of the same name"),
         pytest.param("criterion(net(x), y)", "net = wrapped if many else model\n", APART, id="one of both"),
+        pytest.param("loss_of(x)", "loss_of = wrapped.forward or model.forward\n", APART, id="a method of one"),
+        pytest.param("log(x) + wrapped(x)", "log = model.log\n", APART, id="beside a method"),
         pytest.param(
             "loss_of(wrapped, x)", "def loss_of(net, x):\n    return net(x).sum()\n", APART, id="in a function"
         ),

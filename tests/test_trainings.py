@@ -745,6 +745,40 @@ def test_what_an_evaluation_wraps_by_itself_in_a_loop_after_the_training_is_no_f
     assert bool(found.plural) is not later
 
 
+TESTED_INSTEAD = f"""
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def build():
+    return DDP(Net())
+def train(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 9
+    for epoch in range(9):{indent(PASS, "    ")}{indent(SCORE, "    ")}
+def main(args):
+    BEGIN
+        for run in range(args.runs):
+            evaluate(build())
+    THEN
+        for run in range(args.runs):
+            train(build())
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "then", "apart"),
+    [
+        pytest.param("if args.test:", "else:", True, id="in another branch"),
+        pytest.param("if args.test:", "if not args.test:", True, id="under another condition"),
+        pytest.param("if args.test:", "    return\n    if args.runs:", True, id="and returns"),
+        pytest.param("if args.test:", "if args.train:", False, id="or before it"),
+    ],
+)
+def test_what_a_loop_wraps_in_place_of_the_training_is_no_further_model(begin: str, then: str, apart: bool) -> None:
+    found = survey_of(TESTED_INSTEAD.replace("BEGIN", begin).replace("THEN", then))
+    assert (not found.plural) is apart
+
+
 def test_a_loop_that_wraps_several_has_no_call_that_wraps_one_where_it_is_in_the_function_itself() -> None:
     built = "def wrap(models):\n    for name in models:\n        models[name] = DDP(models[name])\nmodels = make()\n"
     built += "wrap(models)\nmodel = models['net']\n"

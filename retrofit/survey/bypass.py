@@ -7,7 +7,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import ASKING, Holding
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, method_name, receiver
+from retrofit.survey.nodes import dotted
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward
 from retrofit.survey.sites.wrapper import Wrapper
@@ -53,8 +53,9 @@ def find_bypass(
 def calls_model(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
     """Whether a call is of the model, or of a method that the model has of its own, also within its wrapper."""
     members = flow.index.knowledge.wrapper_members - {"forward"}
-    held = receiver(call) if method_name(call) not in members else None
-    return _is_of([call.func] if held is None else [call.func, held], call, origins, flow)
+    named = [one.node for one in flow.origins(call.func, flow.index.scope_of(call)) if one.item is None]
+    methods = [one for one in (call.func, *named) if isinstance(one, cst.Attribute) and one.attr.value not in members]
+    return _is_of([call.func, *(one.value for one in methods)], origins, flow)
 
 
 def _forwards(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
@@ -65,8 +66,8 @@ def _forwards(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
         and not isinstance(flow.index.parents[call], cst.Expr)
     )
     given = [arg.value for arg in call.args] if makes else []
-    return calls_model(call, origins, flow) or _is_of(given, call, origins, flow)
+    return calls_model(call, origins, flow) or _is_of(given, origins, flow)
 
 
-def _is_of(nodes: list[cst.BaseExpression], call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
-    return any(not origins.isdisjoint(flow.origins(node, flow.index.scope_of(call))) for node in nodes)
+def _is_of(nodes: list[cst.BaseExpression], origins: set[Origin], flow: Flow) -> bool:
+    return any(not origins.isdisjoint(flow.origins(node, flow.index.scope_of(node))) for node in nodes)

@@ -120,11 +120,15 @@ def _written(made: cst.BaseExpression, key: str) -> Iterator[cst.BaseExpression]
         yield from [element] if element is not None else []
 
 
-def _chosen_of(node: cst.IfExp | cst.Dict | cst.Subscript) -> list[cst.BaseExpression]:
-    """Return what may be chosen by a condition or a key."""
+def _chosen_of(node: cst.BaseExpression | None) -> list[cst.BaseExpression]:
+    """Return what an expression is one of, by a condition, for want of another or by a key; nothing for any other."""
     if isinstance(node, cst.IfExp):
         return [node.body, node.orelse]
-    return [node.value] if isinstance(node, cst.Subscript) else [element.value for element in node.elements]
+    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):
+        return [node.left, node.right]
+    if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Dict):
+        return [element.value for element in node.value.elements]
+    return [node.value] if isinstance(node, cst.NamedExpr) else []
 
 
 def _stars(call: cst.Call) -> bool:
@@ -720,8 +724,13 @@ class Flow:
         Each comes with the arguments that partials give it. A name is empty for what has none.
         """
         name = dotted(node)
-        if isinstance(node, (cst.IfExp, cst.Dict, cst.Subscript)):
-            for one in _chosen_of(node):
+        if isinstance(node, cst.Dict):
+            for element in node.elements:
+                yield from self.meanings(element.value, scope, given, seen)
+        elif isinstance(node, cst.Subscript):
+            yield from self.meanings(node.value, scope, given, seen)
+        elif chosen := _chosen_of(node):
+            for one in chosen:
                 yield from self.meanings(one, scope, given, seen)
         elif isinstance(node, cst.Call) and self.index.qualified(node.func) == "functools.partial" and node.args:
             yield from self.meanings(node.args[0].value, scope, (*given, *node.args[1:]), seen)
@@ -776,14 +785,9 @@ class Flow:
         operand = self.module_operand(node)
         if operand is not None:
             yield from self._trace(operand, scope, item, seen)
-        elif isinstance(node, cst.IfExp):
-            yield from self._trace(node.body, scope, item, seen)
-            yield from self._trace(node.orelse, scope, item, seen)
-        elif isinstance(node, cst.NamedExpr):
-            yield from self._trace(node.value, scope, item, seen)
-        elif isinstance(node, cst.Subscript) and isinstance(node.value, cst.Dict):
-            for element in node.value.elements:
-                yield from self._trace(element.value, scope, item, seen)
+        elif chosen := _chosen_of(node):
+            for one in chosen:
+                yield from self._trace(one, scope, item, seen)
         elif isinstance(node, (cst.Name, cst.Attribute)) and (name := dotted(node)) is not None:
             variable = self.variable(name, scope)
             if self._sources.get(variable):

@@ -106,7 +106,6 @@ def plural(
             holders
         )
     training, epochs = leading_to(loops, flow), {loop.statement for loop in loops}
-    over = after_training(training)
     wrapping = [call for wrapper in wrappers for call in (wrapper.call, *wrapping_calls(wrapper, flow))]
     each = [call for call in wrapping if of_each(index, call) and index.statement(call) not in training]
     if each:
@@ -115,8 +114,9 @@ def plural(
         if not loops and _wraps_copies(wrapper, flow):
             continue  # which may be evaluated in each epoch: the loop over these is asked for first
         ways = [way for way in _loops_around(wrapper, flow) if epochs.isdisjoint(way)]
-        turns = [part for way in ways for part in way if part not in training and over.isdisjoint(part.path)]
-        several = [part for part in turns if _wraps_in_each_turn(part, wrapper)]
+        turns = [part for way in ways for part in way if part not in training and _wraps_in_each_turn(part, wrapper)]
+        beside = [one for one in turns if apart_from_training(one, loops, flow) or runs_instead(one, loops, flow)]
+        several = [one for one in turns if one not in beside]
         if several:
             calls = wrapping_calls(wrapper, flow) if several[0] not in wrapper.statement.path else []
             calls = [call for call in calls if several[0] not in index.statement(call).path]

@@ -21,6 +21,9 @@ _ENVIRONMENT = ("os.environ", "os.getenv")
 _SHOWN = ("['CUDA_VISIBLE_DEVICES']", '["CUDA_VISIBLE_DEVICES"]')
 #: What torchrun, or the scheduler of a job, gives a process.
 _GIVEN = re.compile(r"(GROUP_|ROLE_|LOCAL_)?(RANK|WORLD_SIZE)$|(SLURM|OMPI|PMIX?|MPI|MV2|TORCH\w*|LSB|JSM|PALS)_")
+#: Functions whose last argument tells a GPU, and a GPU that is written down.
+_CHOOSING = ("torch.cuda.set_device", "torch.device")
+_GPU = re.compile(r"[\"']?(?:cuda:)?(\d+)[\"']?")
 _ITEM = re.compile(r"(?:os\.)?environ\[[\"'](RANK|WORLD_SIZE)[\"']\]")
 
 
@@ -43,8 +46,7 @@ class Numbers:
 
     def found(self) -> list[ProcessNumber]:
         """Return what alone tells a process its number, then what tells how many there are, and which GPU it has."""
-        shared = self._shared_device()
-        found = [*self._numbers(), *([] if shared is None else [shared])]
+        found = [*self._numbers(), *self._shared_device()]
         places = [one.node for one in found]
         return [one for number, one in enumerate(found) if one.node not in places[:number]]
 
@@ -63,16 +65,26 @@ class Numbers:
             return []
         counts = [found for call in begun for found in self._given(call, "WORLD_SIZE", "world_size", 3)]
         chosen = [call.args[0].value for call in self._index.calls_to("torch.cuda.set_device") if call.args]
-        told = [self._told(node, self._index.scope_of(node), "LOCAL_RANK") for node in (*self._listed(), *chosen)]
+        told = map(self._device_told, [*self._listed(), *chosen])
         devices = [one for one in told if one is not None and one.source == "option"]
         return [*(one for one in (*ranks, *counts) if one is not None), *devices]
 
     def _by_mpi(self, call: cst.Call) -> ProcessNumber | None:
         """Return the backend of a process group that can only be MPI's, which knows no processes but its own."""
+        made = self._backends(call)
+        return self._site(made[0], "backend", "") if {_text(one) for one in made} == {"mpi"} else None
+
+    def _backends(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """Return what names the backend of a process group, nothing where torch chooses it."""
         value = argument(call, "backend", 0)
-        made = [one.node for one in self._flow.origins(value, self._index.scope_of(call))] if value is not None else []
-        texts = {str(one.evaluated_value).lower() if isinstance(one, cst.SimpleString) else "" for one in made}
-        return self._site(made[0], "backend", "") if texts == {"mpi"} else None
+        return [one.node for one in self._flow.origins(value, self._index.scope_of(call))] if value is not None else []
+
+    def _by_nccl(self, call: cst.Call) -> bool:
+        """Whether the backend of a process group may be NCCL, as far as an option's default tells."""
+        made = self._backends(call)
+        options = [self._options.get(one.attr.value) if isinstance(one, cst.Attribute) else None for one in made]
+        named = [argument(by, "default") if by else one for by, one in zip(options, made, strict=True)]
+        return not named or any(_text(one) == "" or "nccl" in _text(one) for one in named)
 
     def _given(self, call: cst.Call, variable: str, name: str, position: int) -> Iterator[ProcessNumber | None]:
         """Yield what a process group is given for a variable, or what that is set to before; None for what is fine."""
@@ -90,18 +102,27 @@ class Numbers:
         if not written:
             yield None
 
-    def _shared_device(self) -> ProcessNumber | None:
-        """Return the GPU that every process takes, as all that is wrapped is on one by its number.
+    def _shared_device(self) -> list[ProcessNumber]:
+        """Return the GPU that every process takes, as all that is wrapped is on one by its number, wherever it is told.
 
-        Where the script itself says which GPUs a process sees, number 0 may be another one for each.
+        Where the script itself says which GPUs a process sees, number 0 may be another one for each, and only NCCL
+        refuses a GPU that several have.
         """
         shown = [b.value for b in self._index.items if b.target.endswith(_SHOWN)]
         begins = self._index.calls_to("torch.distributed.init_process_group")
-        if not begins or not all(isinstance(value, cst.SimpleString) for value in shown):
-            return None
-        told = [self._told(node, self._index.scope_of(node), "LOCAL_RANK") for node in self._listed()]
-        fixed = [replace(one, source="device") for one in told if one is not None and one.source == "fixed"]
-        return fixed[0] if fixed and len(fixed) == len(told) else None
+        if not any(map(self._by_nccl, begins)) or not all(isinstance(value, cst.SimpleString) for value in shown):
+            return []
+        listed = self._listed()
+        taken = {_device(one) for one in map(self._device_told, listed)}
+        if not taken or None in taken:
+            return []
+        chosen = [call.args[-1].value for call in self._index.calls_to(*_CHOOSING) if call.args]
+        chosen += [call.args[0].value for call, _ in self._index.method_calls("cuda", "to") if call.args]
+        told = map(self._device_told, [*listed, *chosen])
+        return [replace(one, source="device") for one in told if one is not None and _device(one) in taken]
+
+    def _device_told(self, node: cst.BaseExpression) -> ProcessNumber | None:
+        return self._told(node, self._index.scope_of(node), "LOCAL_RANK")
 
     def _listed(self) -> list[cst.BaseExpression]:
         """Return the first device of each DistributedDataParallel that is given some."""
@@ -181,6 +202,17 @@ class Numbers:
         named = spellings(node) if isinstance(node, cst.Call) and source == "option" else {}
         name = max(map(str, named), key=len, default=self._index.source.read(node))
         return ProcessNumber(node=node, index=self._index, source=source, name=name, variable=variable)
+
+
+def _text(node: cst.BaseExpression | None) -> str:
+    """Return a text that is written down, in small letters, "" for anything else."""
+    return str(node.evaluated_value).lower() if isinstance(node, cst.SimpleString) else ""
+
+
+def _device(told: ProcessNumber | None) -> str | None:
+    """Return the number of a GPU that is written down, None for any other."""
+    written = _GPU.fullmatch(told.name) if told is not None and told.source == "fixed" else None
+    return written and written[1]
 
 
 def _words(statement: Statement) -> set[str]:
