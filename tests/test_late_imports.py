@@ -426,6 +426,31 @@ def test_trainers_that_a_name_chooses_are_all_rewritten(plan: Planner) -> None:
     assert "finish_initialization()" in texts["other.py"]
 
 
+@pytest.mark.parametrize("made", ['import_module(f"runs.{kind}")', '__import__(f"runs.{kind}", fromlist=["x"])'])
+def test_a_class_is_taken_out_of_the_import_itself(tmp_path: Path, made: str) -> None:
+    main = f"""
+        import sys
+        from importlib import import_module
+
+        kind = sys.argv[1]
+        run = {made}.Run(kind) if kind else None
+        run.update(kind)
+        """
+    run = """
+        import torch
+
+        class Run:
+            def __init__(self, kind):
+                self.kind = kind
+
+            def update(self, kind):
+                loss = torch.ones(1).sum()
+                loss.backward()
+        """
+    flow = flow_of(tmp_path, {"main.py": main, "runs/__init__.py": "", "runs/a.py": run})
+    assert called(flow, "run.update(kind)") == "Run.update"
+
+
 HOROVOD = """
 import horovod.torch as hvd
 import torch.distributed as dist
