@@ -426,6 +426,31 @@ def test_trainers_that_a_name_chooses_are_all_rewritten(plan: Planner) -> None:
     assert "finish_initialization()" in texts["other.py"]
 
 
+@pytest.mark.parametrize("made", ['import_module(f"runs.{kind}")', '__import__(f"runs.{kind}", fromlist=["x"])'])
+def test_a_class_is_taken_out_of_the_import_itself(tmp_path: Path, made: str) -> None:
+    main = f"""
+        import sys
+        from importlib import import_module
+
+        kind = sys.argv[1]
+        run = {made}.Run(kind) if kind else None
+        run.update(kind)
+        """
+    run = """
+        import torch
+
+        class Run:
+            def __init__(self, kind):
+                self.kind = kind
+
+            def update(self, kind):
+                loss = torch.ones(1).sum()
+                loss.backward()
+        """
+    flow = flow_of(tmp_path, {"main.py": main, "runs/__init__.py": "", "runs/a.py": run})
+    assert called(flow, "run.update(kind)") == "Run.update"
+
+
 HOROVOD = """
 import horovod.torch as hvd
 import torch.distributed as dist
@@ -539,6 +564,33 @@ def test_what_a_registry_gives_is_one_of_those_registered(plan: Planner, decorat
     texts = changed(plan(files))
     assert "finish_initialization()" in texts["archs.py"]
     assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]
+
+
+#: A function that looks a class of its module up there, as that of a registry is.
+OWN = {
+    **REGISTERED,
+    "archs.py": REGISTERED["archs.py"].replace("@ARCHS.register\n        ", "")
+    + "\n        class Other:\n            pass\n\n        def find(name):\n            return globals()[name]\n",
+    "main.py": REGISTERED["main.py"].replace("ARCHS.get(cfg.arch)", "archs.find(cfg.arch)"),
+}
+
+
+@pytest.mark.parametrize("lookup", ["globals()[name]", "globals().get(name)", "globals().get(name, Other)"])
+def test_what_a_module_finds_among_its_own_definitions_is_one_of_those(plan: Planner, lookup: str) -> None:
+    files = {**OWN, "archs.py": OWN["archs.py"].replace("globals()[name]", lookup)}
+    texts = changed(plan(files))
+    assert "finish_initialization()" in texts["archs.py"]
+    assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]
+
+
+@pytest.mark.parametrize("lookup", ['globals()["{}"]', 'globals().get("{}")'])
+@pytest.mark.parametrize(("name", "found"), [("Plain", "Plain.update"), ("Other", None)])
+def test_of_a_modules_own_definitions_the_one_is_known_that_is_written_down(
+    tmp_path: Path, lookup: str, name: str, found: str | None
+) -> None:
+    archs = OWN["archs.py"].replace("globals()[name]", lookup.format(name))
+    flow = flow_of(tmp_path, {**OWN, "archs.py": archs})
+    assert called(flow, "self.arch.update(batch, self.optimizer)") == found
 
 
 def test_an_attribute_of_a_class_may_be_a_registry(plan: Planner) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import indent
 
@@ -96,6 +97,79 @@ def test_optimizer_that_another_function_builds_before_the_model_is_perforated_w
 def test_optimizer_that_another_function_builds_of_the_perforated_model_does_not_wait(building: str) -> None:
     step_by = "def step_by(net):\n    sgd = torch.optim.SGD(net.parameters(), lr=0.1)\n    return sgd\n"
     assert not survey_of(made(building, step_by)).early_optimizer
+
+
+EITHER = """
+def build(wide):
+    if wide:
+        net = Net(64)
+        sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+        return net, sgd
+    slim = Net(32)
+    sgd = torch.optim.Adam(slim.parameters())
+    return slim, sgd
+
+"""
+
+
+@pytest.mark.parametrize(
+    "either",
+    [
+        pytest.param(EITHER, id="one after the other"),
+        pytest.param(
+            EITHER.replace("    slim", "    else:\n        slim")
+            .replace("    sgd = torch.optim.Adam", "        sgd = torch.optim.Adam")
+            .replace("    return slim", "        return slim"),
+            id="either",
+        ),
+    ],
+)
+def test_branches_that_return_their_model_each_have_dendrites_and_optimizer_of_their_own(
+    tmp_path: Path, either: str
+) -> None:
+    text = rewritten(plan_of(tmp_path, made("model, optimizer = build(True)\nmodel = DDP(model)\n", either)))
+    build = text[text.index("def build") : text.index("return slim")]
+    for name, built in (("net", "SGD"), ("slim", "Adam")):
+        assert re.search(rf"(?s){name} = UPA.*optim\.{built}\(\S+ *\S*\)\n +GPA\.pai_tracker\.set_opt", build)
+
+
+def wrapped_inside(building: str) -> str:
+    """Return the script where one kind of model is wrapped by the function that builds it, and then ``building``."""
+    helpers = """
+def other():
+    net = Other()
+    return torch.nn.DataParallel(net)
+
+def build(kind):
+    if kind == "own":
+        net = Net()
+        return net, None
+    net = other()
+    return net, 0
+
+"""
+    text = made(f"model, _ = build(sys.argv[1])\n{building}optimizer = SGD(model.parameters(), lr=0.1)\n", helpers)
+    return text.replace("import torch\n", "import sys\nimport torch\nfrom torch.optim import SGD\n", 1)
+
+
+def test_model_of_which_one_of_several_kinds_is_wrapped_before_has_dendrites_where_each_is_there(
+    tmp_path: Path,
+) -> None:
+    text = rewritten(plan_of(tmp_path, wrapped_inside("model = DDP(model)\n")))
+    assert re.search(r"model, _ = build\(.*\)\n(?s:.)*\n    model = UPA(?s:.)*\n    model = DDP\(model, ", text)
+    assert text.count("UPA.perforate_model") == 1
+    assert "    return torch.nn.DataParallel(net)\n" in text
+
+
+@pytest.mark.parametrize(
+    "building",
+    [
+        pytest.param("if several:\n    model = DDP(model)\n", id="where the further wrapper may be left out"),
+        pytest.param("", id="where there is none"),
+    ],
+)
+def test_model_of_one_of_several_kinds_keeps_its_wrapper(building: str) -> None:
+    assert "dp" in [wrapper.kind for wrapper in survey_of(wrapped_inside(building)).wrappers]
 
 
 BRANCHES = """

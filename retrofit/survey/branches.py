@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import libcst as cst
 
 from retrofit.survey.index import Statement
-from retrofit.survey.nodes import exits, last_of, names_in, nodes_in
+from retrofit.survey.nodes import exits, last_of, mentions, names_in, nodes_in, receiver
 
 _ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)
 
@@ -30,6 +32,24 @@ def meeting(statements: list[Statement]) -> Statement | None:
     else:
         return None  # in different files
     return None if isinstance(found.node, (cst.FunctionDef, cst.ClassDef)) else found
+
+
+def given_before(joint: Statement, statement: Statement, names: Collection[str]) -> bool:
+    """Whether the branch of a statement returns one of some names before it comes to where all branches meet.
+
+    Args:
+        joint: that place, as `meeting` finds it.
+    """
+    lasts = (last_of(part.siblings[-1].node) for part in statement.path[len(joint.path) :])
+    values = (last.value for last in lasts if isinstance(last, cst.Return))
+    return any(mentions(held, names) for value in values if (held := _held(value)) is not None)
+
+
+def _held(value: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """Return what methods are called on one after the other, None where a plain function is called."""
+    while isinstance(value, cst.Call):
+        value = receiver(value)
+    return value
 
 
 def exclude_each_other(first: Statement, second: Statement) -> bool:

@@ -517,6 +517,8 @@ class Flow:
                 for one in self._put_in.get(variable, ()) if key is not None else ():
                     found += self.choices(one.value, one.scope, seen, item=item)
                 found += [*self.lookups.looped(node, scope), *self.lookups.member(node, scope)]
+        elif node is not None:
+            found = self.lookups.member(node, scope)
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
 
     @cached_property

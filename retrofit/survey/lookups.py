@@ -1,4 +1,6 @@
-"""What is looked up by a name made at run time: `getattr(import_module(name), kind)`, `REGISTRY.get(kind)`."""
+"""What is looked up by a name made at run time: `getattr(import_module(name), kind)`, `globals()[kind]`, or in a
+registry: `REGISTRY.get(kind)`.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Lookups:
         asked: list[cst.Call | cst.Subscript] = [
             call for call in index.calls if registries and dotted(receiver(call)) is not None
         ]
-        asked += index.nodes_of(cst.Subscript) if registries or index.late else []
+        own = index.calls_to("globals")
+        asked += [call for call in index.calls if receiver(call) in own] if own else []
+        asked += index.nodes_of(cst.Subscript) if registries or index.late or own else []
         return [*late, *asked]
 
     def definitions(self, node: cst.BaseExpression, scope: Scope) -> list[Scope]:
@@ -72,12 +76,20 @@ class Lookups:
         if self._index.late and isinstance(node, cst.Call) and self._asks_module(node):
             found = self._members(self._modules(node.args[0].value, scope, set()))
         elif isinstance(node, cst.Subscript):
-            found = self._members(self._modules_of_dict(node.value, scope, set()))
+            found = self._items(node.value, node.slice[0].slice, scope)
+        elif isinstance(node, cst.Call) and method_name(node) == "get" and node.args:
+            found = self._items(node.func.value, node.args[0], scope) if isinstance(node.func, cst.Attribute) else []
         for one in self.registrations(node, scope):
             defined = one if isinstance(one, Scope) else self._flow.defined(one, self._index.scope_of(one))
             found += [defined] if defined is not None else []
         self.found.update(found)
         return list(dict.fromkeys(found))
+
+    def _items(self, held: cst.BaseExpression, key: cst.CSTNode, scope: Scope) -> list[Scope]:
+        """Return what a dict of a module's definitions may hold by a key, which may be written down."""
+        found = self._members(self._modules_of_dict(held, scope, set()))
+        name = _literal(key.value) if isinstance(key, (cst.Index, cst.Arg)) else ""
+        return [one for one in found if name in ("", one.name)]
 
     def member(self, node: cst.BaseExpression, scope: Scope) -> list[Scope]:
         """Return what a name is of a module that a name made at run time imports: `import_module(name).train`."""
@@ -175,7 +187,7 @@ class Lookups:
             return self._modules(node.value, scope, seen)
         if isinstance(node, cst.Call) and self._index.qualified(node.func) in _VARS and node.args:
             return self._modules(node.args[0].value, scope, seen)
-        return []
+        return [self._index.file(node)] if node in self._index.calls_to("globals") else []
 
     def _modules(self, node: cst.BaseExpression | None, scope: Scope, seen: set[object]) -> list[File]:
         """Return the modules, imported by a name made at run time, of which an expression gives one."""

@@ -7,12 +7,12 @@ from itertools import combinations, product
 
 import libcst as cst
 
-from retrofit.survey.branches import exclude_each_other, meeting
+from retrofit.survey.branches import exclude_each_other, given_before, meeting
 from retrofit.survey.building import last_of_building, needing
 from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import dotted, mentions, spelled
+from retrofit.survey.nodes import dotted, last_name, mentions, named_in, spelled
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -41,10 +41,17 @@ from retrofit.survey.wrappers import (
 )
 
 
-def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin], list[Wrapper]]]:
-    """Group whole-model wrappers by the model that they wrap."""
+def group_by_model(wrappers: list[Wrapper], flow: Flow, flag: str = "") -> list[tuple[set[Origin], list[Wrapper]]]:
+    """Group whole-model wrappers by the model that they wrap.
+
+    Args:
+        flag: the option under which a recipe leaves the wrapper out.
+    """
     groups: list[tuple[set[Origin], list[Wrapper]]] = []
-    for wrapper in one_for_each(wrappers, flow):
+    each = [*one_for_each(wrappers, flow)]
+    for wrapper in each:
+        if any(_wraps_one_of_them(wrapper, outer, flow, flag) for outer in each if outer is not wrapper):
+            continue
         origins = wrapped_origins(wrapper, flow)
         makers = {flow.called(o.node) for o in origins if isinstance(o.node, cst.Call)} - {wrapper.scope}
         for known, members in groups:
@@ -59,6 +66,27 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
         else:
             groups.append((origins, [wrapper]))
     return groups
+
+
+def _wraps_one_of_them(wrapper: Wrapper, outer: Wrapper, flow: Flow, flag: str) -> bool:
+    """Whether a function wraps one of several models of which another wrapper wraps each, whichever is made."""
+    made, known = wrapped_origins(wrapper, flow), wrapped_origins(outer, flow)
+    everything = flow.closure(known)
+    within = any(flow.called(o.node) is wrapper.scope for o in everything if isinstance(o.node, cst.Call))
+    if not within or made.isdisjoint(everything) or not made.isdisjoint(known):
+        return False
+    others = {o for o in everything - flow.closure(made) if not flow.inside(o) and not _is_name(o)}
+    return bool(others) and all(_surely_wraps(outer, flow.index.statement(o.node), flag) for o in known)
+
+
+def _surely_wraps(wrapper: Wrapper, made: Statement, flag: str) -> bool:
+    """Whether a wrapper wraps what a statement before it makes, whatever the conditions but those of a recipe."""
+    index = wrapper.index
+    here = next((part for part in wrapper.statement.path if part.siblings is made.siblings), None)
+    around = [test for test, _ in index.guards(wrapper.call) if here in index.statement(test).path]
+    return here is not None and all(
+        any(last_name(one) == flag or index.is_provided(one) for one in named_in(test)) for test in around
+    )
 
 
 def _join(wrapper: Wrapper, members: list[Wrapper]) -> None:
@@ -256,6 +284,8 @@ def find_models(
     joint = meeting(statements)
     if joint is None:
         joint = _taken(origins, wrappers, flow)
+    elif any(given_before(joint, one, flow.names_of(flow.closure(origins), one.scope)) for one in statements):
+        joint = None
     trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
     chosen = len(origins) > 1 and (joint not in statements or len(statements) == 1)
     within = joint is not None and chosen and any(_wraps_within(joint, wrapper, flow) for wrapper in wrappers)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import libcst as cst
 
 from retrofit.knowledge.kinds import Optimizer as OptimizerKind
-from retrofit.survey.branches import exclude_each_other, meeting
+from retrofit.survey.branches import exclude_each_other, given_before, meeting
 from retrofit.survey.constructions import (
     find_constructions,
     goes_to_tracker,
@@ -163,7 +163,7 @@ def _place(
     optimizer.rebuilt = [_rebuilding(index, flow, one, handover) for one in elsewhere]
     running = called_in(index, flow, *bodies) if in_process else ()
     late = [one.statement for one in optimizer.rebuilt if one.scope in running]
-    apart = anchor in leading and len(here) > 1
+    apart = len(here) > 1 and (anchor in leading or any(given_before(anchor, one, [optimizer.target]) for one in here))
     inside = [s for s in (here if apart else [anchor]) if not bodies.isdisjoint(s.path)]
     if in_process or not all(leads_to(s, loop.training) for s in inside for loop in loops if loop.statement in s.path):
         late += inside or (here[-1:] if apart else [])

@@ -341,7 +341,9 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.wrappers = find_wrappers(index, flow)
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
-    groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
+    groups = _fed(
+        group_by_model([w for w in script.wrappers if not w.part], flow, choices.signs.flag), script.backwards, flow
+    )
     deciding = partial(decides, index, flow, metric=choices.metric)
     loops = find_loops(index, flow, script.backwards, deciding, staged=True)
     loops = without_warm_ups(loops, flow, deciding)
@@ -486,7 +488,7 @@ def _without_others(index: Index, flow: Flow, choices: Choices) -> tuple[Flow, l
     Returns:
         What is left, and the wrappers of those that the same run trains before the named one, and after it.
     """
-    groups = group_by_model([w for w in find_wrappers(index, flow) if not w.part], flow)
+    groups = group_by_model([w for w in find_wrappers(index, flow) if not w.part], flow, choices.signs.flag)
     named = [w for _, wrappers in groups for w in wrappers if names_wrapper(choices.model, w)]
     needed = {scope for wrapper in named for scope in (wrapper.scope, *wrapper.scope.around)}
     training = {backward.scope for backward in find_backwards(index, flow)}
