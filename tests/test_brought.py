@@ -422,6 +422,29 @@ def test_the_question_names_what_a_validation_behind_another_function_has(
     assert planned(tmp_path, functions, EACH_EPOCH, name).questions == []
 
 
+def test_what_a_scheduler_of_the_projects_own_returns_is_nothing_that_a_validation_knows(tmp_path: Path) -> None:
+    functions = """
+    class Cycle:
+        def step(self):
+            rate = self.turn()
+            return rate, 0.9
+
+
+    def train(model, loader):
+        for x in loader:
+            model(x).backward()
+            if cycle is not None:
+                cycle.step()
+        model.eval()
+        draw(model(x))
+
+
+    cycle = Cycle()
+    """
+    (question,) = planned(tmp_path, functions, "train(model, loader)").questions
+    assert "`rate`" not in question.message
+
+
 def test_the_question_names_no_item_by_a_key_that_is_worked_out(tmp_path: Path) -> None:
     told = "    out = {}\n    for name in names:\n        out['loss ' + name] = hits\n"
     (question,) = planned(tmp_path, DEEP.replace("    print(acc)\n", f"{told}    print(acc)\n")).questions

@@ -216,6 +216,8 @@ class _Dropped:
             parts = [one for value in index.returned(function) for one in returned_parts(index, value)]
             for _, value in parts:
                 name = dotted(value) or ""
+                if function in self._training and not self._counts(name, function):
+                    continue
                 if name not in ("", "None", *named) and not any(one.startswith(f"{name}[") for one in named):
                     shown = numbers_in(index, function, name)
                     named |= set(shown)
