@@ -1717,7 +1717,7 @@ def test_a_restarted_round_begins_with_its_own_rates(
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     decay = functools.partial(torch.optim.lr_scheduler.ExponentialLR, optimizer, 0.5)
     schedule = decay() if scheduled else None
-    helper._pai.ages = {id(rate): age, id(None): age}
+    helper._pai.ages = {id(one): (one, age) for one in (rate, None)}
     optimizer.param_groups[0][name] = rate
     schedule = schedule or decay()
     model(torch.ones(1, 2))
@@ -2138,7 +2138,7 @@ def test_a_restarted_round_passes_over_an_older_checkpoint_whatever_wrapped_it(
     model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)), None)
     state = {f"{saved}{name}": torch.full_like(value, 5) for name, value in model.state_dict().items()}
     helper._pai.switch_time = 1.0
-    helper._pai.ages = {id(value): age for value in state.values()}
+    helper._pai.ages = {id(value): (value, age) for value in state.values()}
     whole = model
     for _ in range(wrapped):
         whole = torch.nn.DataParallel(whole)
