@@ -279,7 +279,8 @@ def test_parameters_beside_the_model_go_on(tmp_path: Path, built: str, stepped: 
         ("labels)\n            loss.b", "labels) + beside.sum()\n            loss.b"),
         (PRINTED, 'draw {draw:.6f} beside {beside.item():.3f}")\n'),
     )
-    result = train(tmp_path, swapped(text, (END, END + '    print("rank", dist.get_rank(), "ends", beside.item())\n')))
+    told = '    print(f"rank {dist.get_rank()} ends {beside.item()}\\n", end="", flush=True)\n'  # in one piece
+    result = train(tmp_path, swapped(text, (END, END + told)))
     lines = [values(lines, "beside") for lines in rounds(result)]
     steps = [-float(value) / 0.1 for one in lines for value in one]
     each = steps[0]
