@@ -196,8 +196,8 @@ def survey(
     used = [one for one in libraries if one.option or not one.beside]  # not only imported
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
     for library in script.frameworks:
-        told = f"{library.name} is used, which the recipe does not cover"
-        _is_detour(library.uses, told, script, flow)
+        if library.uses:
+            _is_detour(library.uses, f"{library.name} is used, which the recipe does not cover", script, flow)
     script.spawns = [site for site in _find_spawns(script, flow) if site.scope in reached]
     script.loads_after = find_loads_after(script.spawns, script.loops, flow)
     script.goes_on = script.kind == "dp" and goes_on(index, flow, choices.signs)

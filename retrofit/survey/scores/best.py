@@ -25,6 +25,7 @@ from retrofit.survey.scores.values import (
     leaves_block,
     mean_of,
     part_of,
+    parted,
     root_of,
     taken_by_turn,
     unquoted,
@@ -176,7 +177,7 @@ def _begun(
 ) -> tuple[str, list[cst.BaseExpression | None]]:
     """Return what the epoch loop calls that which holds the best score, and the values with which it may begin."""
     name = _in_the_loop(index, flow, loop, candidate)
-    root, *keys = name.removesuffix("]").replace("][", "[").split("[")
+    root, keys = parted(name)
     begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
     if keys and not begun and all(re.fullmatch(r"""(["'])\w+\1""", key) for key in keys):
         begun = [b.value for b in first_values(index, flow, loop, root)]

@@ -19,7 +19,7 @@ from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
 from retrofit.survey.scores.presence import ends_on_others, presence
-from retrofit.survey.scores.standins import StandIns
+from retrofit.survey.scores.standins import StandIn, StandIns
 from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
 from retrofit.survey.scores.values import (
     bare_of,
@@ -37,7 +37,7 @@ from retrofit.survey.scores.values import (
     written,
     written_items,
 )
-from retrofit.survey.scores.ways import by_rank, last_before_leaving, way_in
+from retrofit.survey.scores.ways import Way, by_rank, last_before_leaving, way_in
 from retrofit.survey.scores.words import Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.score import KeptScore
@@ -204,15 +204,16 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, 
     """Return how the function that makes a score is to return it to the loop, which calls it in one place."""
     function, call = index.scope_of(candidate.node), candidate.call
     assert call is not None
+    if candidate.inner or not isinstance(index.parents[call], cst.Expr):
+        return None
     calls = called_by(index, flow, loop).get(function, [])
-    dropped = isinstance(index.parents[call], cst.Expr) and not candidate.inner
-    if not dropped or _exclusive(index, calls) or (candidate.rest and ends_on_others(flow, function)):
+    if _exclusive(index, calls) or (candidate.rest and ends_on_others(flow, function)):
         return None
     here, made = index.statement(candidate.node), _last_made(index, candidate, made)
     way = way_in(index, flow, index.statement(function.node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With, cst.If)):
         return None
-    kept = _kept(index, flow, loop, function, call, candidate.rest, made)
+    kept = _kept(flow, loop, call, candidate.rest, made, way)
     if kept is not None:
         read = here in way.block.following and not candidate.written
         in_turns = any(isinstance(one.node, cst.For) for one in made.around)
@@ -248,9 +249,10 @@ def _noting(
     often = not loop.training.issuperset(turns)  # a batch loop's last one of an epoch counts
     if met is None or often or not isinstance(function.node, cst.FunctionDef) or _yields(index, function):
         return None
-    noted = [_noted(index, flow, loop, candidate, maker) for maker in makers]
+    stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), candidate.call)
+    noted = [_noted(flow, candidate, maker, stand_ins) for maker in makers]
     noted[0].further = noted[1:]
-    noted[0].anchors["call"] = met.node
+    noted[0].anchors["call"], noted[0].call = met.node, index.source.code(candidate.call)
     for one in candidate.inner:
         way = way_in(index, flow, index.statement(index.scope_of(one).node), index.statement(one))
         noted[0].condition = way.condition or noted[0].condition
@@ -258,18 +260,17 @@ def _noting(
     return noted[0]
 
 
-def _noted(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, maker: Statement) -> KeptScore:
+def _noted(flow: Flow, candidate: Candidate, maker: Statement, stand_ins: list[StandIn]) -> KeptScore:
     """Return how a function is to note a score after a statement that makes it, or the loop that sums it up."""
+    index = flow.index
     made = _last_made(index, candidate, maker)
     way = way_in(index, flow, index.statement(made.scope.node), made)
     adds = any(isinstance(part.node, (cst.For, cst.While)) for part in made.around)
     adds = adds and not may_lack_value(variable_of(candidate.node), way.block, index)
-    stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), candidate.call)
     kept = KeptScore(
         node=(way.block if adds else made).node,
         index=index,
         expression=candidate.written or index.source.code(candidate.node) + candidate.rest,
-        call=index.source.code(candidate.call) if candidate.call is not None else "",
         noted=True,
         condition=way.condition,
         ranks=way.ranks,
@@ -315,10 +316,15 @@ def _makers_in(flow: Flow, loop: EpochLoop, function: Scope, candidate: Candidat
     return [maker for maker in makers if maker in ending] or makers, False
 
 
-def _kept(
-    index: Index, flow: Flow, loop: EpochLoop, function: Scope, called: cst.Call, rest: str, made: Statement
-) -> KeptScore | None:
-    """Return how a function can return what it has after a statement, None where that is not clear."""
+def _kept(flow: Flow, loop: EpochLoop, called: cst.Call, rest: str, made: Statement, way: Way) -> KeptScore | None:
+    """Return how a function can return what it has after a statement, None where that is not clear.
+
+    Args:
+        called: the loop's call of the function.
+        rest: what is to be taken out of what it returns.
+        way: how the function comes to the statement.
+    """
+    index, function = flow.index, made.scope
     node, call = function.node, index.statement(called)
     assert isinstance(node, cst.FunctionDef)
     plain = node.asynchronous is None and not _yields(index, function)
@@ -327,7 +333,6 @@ def _kept(
     simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in around)
     if not plain or not known or not simple:
         return None
-    way = way_in(index, flow, index.statement(node), made)
     last = index.statements_in(node.body)[-1]
     kept = KeptScore(
         node=last.node,

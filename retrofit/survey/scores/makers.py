@@ -19,6 +19,7 @@ from retrofit.survey.scores.values import (
     bare_of,
     is_set_by_variable,
     only_begins,
+    parted,
     root_of,
     unquoted,
     way_to_root,
@@ -174,8 +175,8 @@ def _within(statement: Statement, loop: EpochLoop, at: Statement) -> bool:
 
 def _keys_of(binding: Binding, name: str) -> list[str]:
     """Return the code of the keys by which an item of a variable is set, one after the other; none for any other."""
-    holder, _, keys = unquoted(binding.target).partition("[")
-    return keys[:-1].split("][") if holder == name else []
+    holder, keys = parted(unquoted(binding.target))
+    return keys if holder == name else []
 
 
 def _lead_to(own: list[str], keys: tuple[str, ...]) -> bool:

@@ -247,6 +247,12 @@ def deleted_later(index: Index, made: Statement, name: str) -> bool:
     )
 
 
+def parted(code: str) -> tuple[str, list[str]]:
+    """Return what holds an item, and the code of the keys that lead to it in turn: `stats["val"]["acc"]`."""
+    holder, _, keys = code.partition("[")
+    return holder, keys[:-1].split("][") if keys else []
+
+
 def is_set_by_variable(binding: Binding) -> bool:
     """Whether an item is set whose key is worked out, which may be any: `losses[name] = mean(values)`."""
     return binding.target.partition("[")[2][:1].isidentifier()

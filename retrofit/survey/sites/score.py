@@ -29,7 +29,7 @@ class KeptScore(Site):
     """
 
     expression: str
-    call: str
+    call: str = ""
     present: str = ""
     noted: bool = False
     further: list[KeptScore] = field(default_factory=list)

@@ -95,7 +95,7 @@ def _pai_put_rates_back() -> None:
             for name, rate in zip(("lr", "initial_lr"), rates, strict=True):
                 old = group.get(name)
                 # A float of a file is an object of its own, as None and small integers are not.
-                if isinstance(old, (float, torch.Tensor)) and _pai.ages.get(id(old), (None, ""))[1] == "old":
+                if isinstance(old, (float, torch.Tensor)) and _pai.age(old) == "old":
                     group[name] = rate
                     _pai_say(f"The learning rate begins with {rate} anew: {old} is of a checkpoint of another round")
 

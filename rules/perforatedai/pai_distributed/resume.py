@@ -40,7 +40,7 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
     own = part.state_dict()
     _pai_take_cut_names(own, state, prefix)
     given = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    ages = {_pai.ages.get(id(value), (None, ""))[1] for value in given.values()}
+    ages = {*map(_pai.age, given.values())}
     if not (_pai.switch_time or _pai.complete):
         of_wrapped = not prefix and "module" not in part._modules and all(n.startswith("module.") for n in state)
         if of_wrapped and initializing():  # which has no wrapper
@@ -202,9 +202,7 @@ def _pai_load_state_of(kind: type, what: str) -> None:
 
 def _pai_age_of(state: Any) -> str:
     """When a state was written, also one of which the script has made a copy; "" where it is of no file."""
-    if id(state) in _pai.ages:
-        return _pai.ages[id(state)][1]
-    return min((age for part, age in _pai.ages.values() if _pai_are_equal(part, state)), default="")
+    return _pai.age(state) or min((age for one, age in _pai.ages.values() if _pai_are_equal(one, state)), default="")
 
 
 def _pai_counts(optimizer: Any, state: Any) -> bool:

@@ -193,5 +193,9 @@ class _PaiState:
     exit_status: int | None = None
     by_gloo: bool = False
 
+    def age(self, part: Any) -> str:
+        """When a part of what the script has loaded was written, as `ages` has it; "" for anything else."""
+        return self.ages.get(id(part), (None, ""))[1]
+
 
 _pai = _PaiState()
