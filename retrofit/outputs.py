@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from retrofit.errors import Problem, UserError, shown_path
+from retrofit.imports import above_package
 from retrofit.inline import launcher_program
 from retrofit.jobs import job_files
 from retrofit.launch import MARK, SYSTEMS, Launch, is_ours, launch_script, own_launcher, starts
 from retrofit.options import Options
-from retrofit.project import above_package
 from retrofit.reading import read_file
 from retrofit.rules import Output, Recipe
 from retrofit.shell import Started, read_launcher

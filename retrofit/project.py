@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections import defaultdict
@@ -13,13 +12,23 @@ from itertools import islice
 from pathlib import Path
 
 from retrofit.errors import Problem, UserError
+from retrofit.imports import (
+    INSTALLED,
+    above_package,
+    find_module,
+    folders_added,
+    imports,
+    own_name,
+    roots_of,
+    with_parents,
+)
 from retrofit.late_imports import MAY_IMPORT_LATE, MadeName, alternatives, made_names, named_in_data
 from retrofit.launch import MARK
-from retrofit.paths import added_folders
-from retrofit.reading import DEFAULT_MEGABYTES, files_below, read_file, size_fault
+from retrofit.neighbours import STARTED, TRAINS, Neighbour, neighbours
+from retrofit.reading import DEFAULT_MEGABYTES, data_of, files_below, read_file, size_fault
 from retrofit.root import INSTALLING, holds_more, project_root
 from retrofit.source import Source, read_source
-from retrofit.text import parsed
+from retrofit.text import tree_of
 
 #: What code that trains mentions: wrapper, backward pass, optimizer, options. What imports such code may train by it.
 _TRAINING = re.compile(
@@ -35,33 +44,13 @@ _MAKES_OTHERS = rb"^(?:@|class\s+\w+\([^)]*\b)%b\b"
 _DEFINED = re.compile(rb"\bdef (\w+)\(")
 #: Where a function is given another one, perhaps to run it.
 _GIVES = rb"\b%b\((?:[^()]*[\s,=])?(?:%b)\s*[,)]"
-#: What a file holds without which the others say nothing true of the training.
-_NEEDED = re.compile(rb"DataParallel|\.backward\(")
 #: What a script's files hold where they train by themselves, whatever else they import when they run.
 _WRAPS, _STEPS = re.compile(rb"DataParallel"), re.compile(rb"\.backward\(")
 #: More modules than these are not offered.
 _MOST_OFFERED = 6
-#: What a file holds that is started by itself.
-_STARTED = re.compile(rb"__main__|parse_args\(|sys\.argv|\bdef test_")
 #: More files than these are not searched for other scripts.
 _LOOKED_THROUGH = 2000
-#: A command that an installation makes of a function: `train = "package.train:main"`.
-_COMMAND = re.compile(rb"=\s*[\"']?([A-Za-z_][\w.]*):[A-Za-z_]")
 _COMMENT = re.compile(rb"#[^\n]*")
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """Another script that imports one of the modules.
-
-    Attributes:
-        shown: how messages name it.
-        finds: whether it finds what lies in the folder from which the entry script is started.
-    """
-
-    shown: str
-    finds: bool
 
 
 @dataclass(frozen=True)
@@ -137,8 +126,7 @@ def load_project(
     """
     pending = pending or {}
     entry = read_source(path, shown, pending, megabytes)
-    folder = Path(os.path.dirname(shown))
-    reading = _Reading(entry, folder, pending, megabytes, library)
+    reading = _Reading(entry, pending, megabytes, library)
     reading.follow(reading.main)
     told: list[str] = []
     made = reading.made_names()
@@ -149,14 +137,13 @@ def load_project(
     modules = {}
     for name in _relevant(reading.main, reading.files, words, late):
         try:
-            known_as = _shown(reading.files[name].path, entry, folder)
+            known_as = entry.shows(reading.files[name].path)
             modules[name] = read_source(reading.files[name].path, known_as, pending, megabytes)
         except UserError as error:
-            if _NEEDED.search(reading.files[name].data):
+            if TRAINS.search(reading.files[name].data):
                 reading.unread += error.problems
-    neighbours = _neighbours(
+    others = neighbours(
         entry,
-        folder,
         above_package(entry.path, reading.module),
         {**_led_to(modules, reading.files), entry.path: {""}},
         reading.roots,
@@ -168,7 +155,7 @@ def load_project(
         entry,
         modules,
         reading.unread,
-        neighbours,
+        others,
         reading.module,
         reading.own_code,
         [name for name in reading.late if name in modules],
@@ -182,25 +169,22 @@ class _Reading:
 
     Args:
         entry: the entry script.
-        folder: where it lies, as messages name it.
         pending: what files are about to hold, by their real paths.
         megabytes: how large a file may be to be looked into.
         library: the package that the recipe is for.
     """
 
-    def __init__(
-        self, entry: Source, folder: Path, pending: Mapping[Path, bytes], megabytes: float, library: str
-    ) -> None:
-        self._entry, self._folder, self._pending, self._megabytes = entry, folder, pending, megabytes
+    def __init__(self, entry: Source, pending: Mapping[Path, bytes], megabytes: float, library: str) -> None:
+        self._entry, self._pending, self._megabytes = entry, pending, megabytes
         self._library = library
         root = project_root(entry.path) or entry.path.parent
         #: The project's Python files, and what its packages are installed by.
         self.near = [] if holds_more(root) else [*_looked_through(root)]
-        self.roots = _roots(entry, [path.parent for path in self.near if path.name in INSTALLING])
-        self.module = _own_name(entry)
+        self.roots = roots_of(entry, [path.parent for path in self.near if path.name in INSTALLING])
+        self.module = own_name(entry)
         if self.module:
             self.roots = [above_package(entry.path, self.module), *self.roots]
-        self.main = _Module(entry.path, entry.data, set(_imports(entry.path, self.module, entry.data)))
+        self.main = _Module(entry.path, entry.data, set(imports(entry.path, self.module, entry.data)))
         self.files: dict[str, _Module] = {}
         self.known = {entry.path}
         self.unread: list[Problem] = []
@@ -218,29 +202,29 @@ class _Reading:
 
     def _read(self, name: str) -> _Module | None:
         """Return a module that was not read before and may import more, None for any other."""
-        file = _find(name, self.roots)
+        file = find_module(name, self.roots)
         if file is None or file in self.known:
             return None
         self.known.add(file)
         if self._library and name.partition(".")[0] == self._library:
             if name == self._library:
                 held = file.parent if file.name == "__init__.py" else file
-                self.own_code = _shown(held, self._entry, self._folder)
+                self.own_code = self._entry.shows(held)
             return None
         try:
             data = self._pending[file] if file in self._pending else read_file(file)
         except OSError as error:
             message = f"is imported as {name}, and cannot be read: {error.strerror}."
-            self.unread.append(Problem(_shown(file, self._entry, self._folder), 0, 0, "RF001", message))
+            self.unread.append(Problem(self._entry.shows(file), 0, 0, "RF001", message))
             return None
         if MARK.encode() in data[:200]:
             return None
         if size_fault(data, self._megabytes, ""):  # which is told where it matters
             self.files[name] = _Module(file, data, set())
             return None
-        self.roots = list(dict.fromkeys([*self.roots, *_added_folders(file, data)]))
+        self.roots = list(dict.fromkeys([*self.roots, *folders_added(file, data)]))
         if (name, file) not in self._parsed:
-            self._parsed[name, file] = _Module(file, data, set(_imports(file, name, data)))
+            self._parsed[name, file] = _Module(file, data, set(imports(file, name, data)))
         self.files[name] = self._parsed[name, file]
         return self.files[name]
 
@@ -252,7 +236,7 @@ class _Reading:
         """Return the names, made at run time, by which modules are imported."""
         found: list[MadeName] = []
         for name, file in {self.module: self.main, **self.files}.items():
-            tree = _parsed(file.data) if MAY_IMPORT_LATE.search(file.data) else None
+            tree = tree_of(file.data) if MAY_IMPORT_LATE.search(file.data) else None
             if tree is not None:
                 found += made_names(tree, name, file.path.name == "__init__.py")
         return list(dict.fromkeys(found))
@@ -261,7 +245,7 @@ class _Reading:
         """Read modules as if the entry script imported them, each with its packages."""
         names = [*late]
         self.late += names
-        more = {one for name in names for one in _with_parents(name)}
+        more = {one for name in names for one in with_parents(name)}
         self.main.imports.update(more)
         self.follow(replace(self.main, imports=more))
 
@@ -271,9 +255,9 @@ class _Reading:
         Raises:
             UserError: the project has none of such a name.
         """
-        lacking = [name for name in names if _find(name, self.roots) is None]
+        lacking = [name for name in names if find_module(name, self.roots) is None]
         if lacking:
-            places = ", ".join(dict.fromkeys(_shown(root, self._entry, self._folder) for root in self.roots))
+            places = ", ".join(dict.fromkeys(self._entry.shows(root) for root in self.roots))
             message = f"--module {lacking[0]} names no module of the project. It was looked for in {places}."
             raise UserError(Problem(self._entry.shown, 0, 0, "RF045", message))
         return [*names]
@@ -291,14 +275,16 @@ class _Reading:
         if any(not one.begins for one in made) and not holds_more(root):
             for path, strings in named_in_data(root):
                 found = (self._module_in(string) for string in strings)
-                groups[_shown(path, self._entry, self._folder), 0] = [name for name in found if name]
+                groups[self._entry.shows(path), 0] = [name for name in found if name]
         trial = self._copy()
         trial.import_late(name for names in groups.values() for name in names)
         sign = _WRAPS if self._has(_STEPS) else _STEPS  # what tells a training from a test that wraps as well
         signed = [name for name in trial.files.keys() - self.files.keys() if sign.search(trial.files[name].text)]
         leading = _led_to(signed, trial.files)
         chosen = {
-            key: names for key, names in groups.items() if any(_find(name, trial.roots) in leading for name in names)
+            key: names
+            for key, names in groups.items()
+            if any(find_module(name, trial.roots) in leading for name in names)
         }
         self.import_late(dict.fromkeys(name for names in chosen.values() for name in names))
         return [shown for shown, _ in chosen if shown]
@@ -314,9 +300,9 @@ class _Reading:
 
     def _module_in(self, string: str) -> str:
         """Return the module of the project that a string names, or names with something in it; "" for none."""
-        file, parent = _find(string, self.roots), string.rpartition(".")[0]
+        file, parent = find_module(string, self.roots), string.rpartition(".")[0]
         if file is None:
-            file, string = _find(parent, self.roots), parent
+            file, string = find_module(parent, self.roots), parent
             file = file if file is not None and file.name != "__init__.py" else None  # any word may follow a package
         return string if file is not None and file != self._entry.path else ""
 
@@ -324,84 +310,14 @@ class _Reading:
         """Return modules that wrap or train and were not read, by the names under which the script finds them."""
         found: list[str] = []
         for path in self.near:
-            data = _data(path) if path not in self.known else b""
-            if not _NEEDED.search(_COMMENT.sub(b"", data)) or _STARTED.search(data) or MARK.encode() in data[:200]:
+            data = data_of(path) if path not in self.known else b""
+            if not TRAINS.search(_COMMENT.sub(b"", data)) or STARTED.search(data) or MARK.encode() in data[:200]:
                 continue
             base = next((one for one in self.roots if one in path.parents), None)
             name = ".".join(path.with_suffix("").relative_to(base).parts) if base is not None else ""
             if name and all(part.isidentifier() for part in name.split(".")):
                 found.append(name)
         return found if len(found) <= _MOST_OFFERED else []
-
-
-def _shown(path: Path, entry: Source, folder: Path) -> str:
-    """Return how messages name a file of the project: as they name the entry script, which lies in ``folder``."""
-    return os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
-
-
-def _own_name(entry: Source) -> str:
-    """Return the full name of a script that imports its own package as only a module can, "" for any other.
-
-    It does so relative to its package, or by a full name that nothing beside it has. What it imports by a plain name
-    from beside it is found only where it is started by its path.
-    """
-    tree = _parsed(entry.data)
-    levels = (
-        [node.level for node in _statements(tree) if isinstance(node, ast.ImportFrom) and node.level] if tree else []
-    )
-    folders = entry.path.parents
-    named = set(_imports(entry.path, "", entry.data, relative=False))
-    if levels:
-        depth = max(
-            [next(n for n, folder in enumerate(folders) if not os.path.isfile(folder / "__init__.py")), *levels]
-        )
-    else:
-        depth = _own_package(entry, named)
-    if not depth or depth >= len(folders) or holds_more(folders[depth]):
-        return ""
-    plain = {name for name in named if "." not in name}
-    beside = any(_find(name, [folders[0]]) and not _find(name, [folders[depth]]) for name in plain)
-    names = [*(folder.name for folder in folders[:depth][::-1]), entry.path.stem]
-    return "" if beside or not all(name.isidentifier() for name in names) else ".".join(names)
-
-
-def _own_package(entry: Source, named: set[str]) -> int:
-    """Return how far above a script the folder is in which alone Python finds the script's package, 0 for none.
-
-    In the project's root, or `src` there, that is any package of the project. Below the root it is one of which a
-    module is imported: some that is installed may have a package's name alone.
-
-    Args:
-        named: what the script imports, by full names.
-    """
-    folders = entry.path.parents
-    nearer = [folders[0], *_added_folders(entry.path, entry.data)]
-    root = project_root(entry.path)
-    for depth, package in enumerate(folders[:-1], start=1):
-        own = {name for name in named if name.partition(".")[0] == package.name}
-        if root is not None and folders[depth] in (root, root / "src"):
-            own = named  # installed or not, for that a project can be installed does not say that it is
-        elif root in folders[depth].parents:  # a project within another
-            own |= {name for name in named if _is_distinct(name, folders[depth])}
-        if any(_find(name, [folders[depth]]) and not _find(name, nearer) for name in own):
-            return depth
-    return 0
-
-
-def _is_distinct(name: str, folder: Path) -> bool:
-    """Whether a name that is imported leads to a module in a folder, or in a package there, not to a package itself."""
-    file = _find(name, [folder])
-    return file is not None and file.name != "__init__.py"
-
-
-def above_package(script: Path, module: str) -> Path:
-    """Return the folder from which a script is started as a module.
-
-    Args:
-        script: the script's real path.
-        module: the script's full name.
-    """
-    return script.parents[module.count(".")]
 
 
 def _led_to(modules: Iterable[str], files: Mapping[str, _Module]) -> dict[Path, set[str]]:
@@ -421,86 +337,11 @@ def _led_to(modules: Iterable[str], files: Mapping[str, _Module]) -> dict[Path, 
     return found
 
 
-def _neighbours(
-    entry: Source,
-    folder: Path,
-    start: Path,
-    leading: Mapping[Path, set[str]],
-    roots: list[Path],
-    unreached: list[Path],
-    helper: str,
-) -> dict[str, list[Neighbour]]:
-    """Return the scripts and tests, of files ``unreached`` from the entry, that import it or one of its modules.
-
-    They may do so through files that the entry does not reach either. Those that use the ``helper`` already are left
-    out, and those that train come first.
-
-    Args:
-        folder: where the entry script lies, as messages name it.
-        start: the folder from which it is started.
-        leading: the modules to which each file leads that the entry script imports, "" for itself.
-    """
-    root = project_root(entry.path) or entry.path.parent
-    others = {path: data for path in unreached if (data := _data(path))}
-    others = {path: data for path, data in others.items() if not helper or helper.encode() not in data}
-    places, commands = list(dict.fromkeys([*roots, root])), _commands(root)
-    led = {path: {*modules} for path, modules in leading.items()}
-    found: dict[str, dict[Path, tuple[bool, Neighbour]]] = defaultdict(dict)
-    imported: dict[Path, list[tuple[Path, Path]]] = {}
-    waiting = {*led}
-    while waiting:
-        named = {path.parent.name if path.name == "__init__.py" else path.stem for path in waiting}
-        mentioned = re.compile(b"|".join(rb"\b" + re.escape(os.fsencode(name)) + rb"\b" for name in named))
-        more: set[Path] = set()
-        for path in (path for path, data in others.items() if mentioned.search(data)):
-            if path not in imported:
-                own = os.path.relpath(path.with_suffix(""), root).replace(os.sep, ".")
-                imported[path] = [*_found(_imports(path, own, others[path]), [path.parent, *places])]
-            for file, there in imported[path]:
-                if file not in waiting or file == path:
-                    continue
-                known = led.setdefault(path, set())
-                more |= {path} if led[file] - known else set()
-                known |= led[file]
-                last, shown = not _NEEDED.search(others[path]), _shown(path, entry, folder)
-                for module in led[file]:
-                    other = found[module].get(path)
-                    finds = start in (path.parent, there) and (other is None or other[1].finds)
-                    found[module][path] = last, Neighbour(shown, finds)
-        waiting = more
-    used = {path: {file.stem for file, _ in files if file in led} for path, files in imported.items()}
-    started = {path for scripts in found.values() for path in scripts}
-    started = {path for path in started if _is_started(path, others[path], commands, used[path])}
-    ordered = {
-        module: sorted(
-            (one for path, one in scripts.items() if path in started), key=lambda one: (one[0], one[1].shown)
-        )
-        for module, scripts in found.items()
-    }
-    return {module: [script for _, script in scripts] for module, scripts in ordered.items() if scripts}
-
-
-def _found(names: Iterable[str], roots: list[Path]) -> Iterator[tuple[Path, Path]]:
-    """Yield the files of some modules, each with the folder in which it is found."""
-    for name in names:
-        there = next((one for one in roots if _find(name, [one])), None)
-        file = _find(name, [there]) if there is not None else None
-        if file is not None and there is not None:
-            yield file, there
-
-
-def _data(path: Path) -> bytes:
-    try:
-        return read_file(path)
-    except OSError:  # nobody can start it either
-        return b""
-
-
 def _looked_through(root: Path) -> Iterator[Path]:
     """Yield a project's Python files and what installs packages of it, in order, as many as take no time."""
 
     def own(folder: os.DirEntry[str]) -> bool:
-        installed = folder.name.startswith(".") or folder.name in _INSTALLED
+        installed = folder.name.startswith(".") or folder.name in INSTALLED
         return not installed and not os.path.exists(f"{folder.path}/pyvenv.cfg")
 
     found = (path for path in files_below(root, own) if path.suffix == ".py" or path.name in INSTALLING)
@@ -570,151 +411,3 @@ def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:
     inside = [one for one in files[package].imports if one.endswith(f".{name}")]
     inside = inside or [one.replace("*", name) for one in files[package].imports if one.endswith(".*")]
     return {one for other in inside for one in _meant(other, files, seen)} or {package}
-
-
-def _roots(entry: Source, installed: list[Path]) -> list[Path]:
-    """The folders in which Python, or an installation for development, looks for the project's modules.
-
-    Args:
-        entry: the script.
-        installed: the folders from which the project's packages are installed.
-    """
-    roots = [entry.path.parent, *_added_folders(entry.path, entry.data)]
-    package = next(folder for folder in entry.path.parents if not os.path.isfile(folder / "__init__.py"))
-    roots.append(package)  # the script may be a module of a package that imports itself by its full name
-    root = project_root(entry.path)
-    if root is not None:
-        roots += [root, root / "src"]
-    roots += _on_pythonpath(root or entry.path.parent)
-    named = {name.partition(".")[0] for name in _imports(entry.path, "", entry.data)}
-    roots += [folder.parent for folder in entry.path.parents if folder.name in named]  # its package, installed or not
-    roots += [place for folder in installed for place in (folder, folder / "src")]
-    return list(dict.fromkeys(roots))
-
-
-def _on_pythonpath(root: Path) -> Iterator[Path]:
-    """Yield the folders of a project that the environment adds to Python's path, as it does where it trains."""
-    for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
-        folder = Path(os.path.realpath(entry))
-        if root in (folder, *folder.parents):
-            yield folder
-
-
-def _added_folders(path: Path, data: bytes) -> list[Path]:
-    """Return the folders that a file adds to `sys.path`."""
-    tree = _parsed(data) if b"sys.path" in data or b"addsitedir" in data else None
-    return list(added_folders(path, tree)) if tree is not None else []
-
-
-def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Iterator[str]:
-    """Yield the full names of the modules, or of their members, that a file imports, and of their packages.
-
-    `package.*` is everything of a package.
-
-    Args:
-        name: the file's own full name.
-        relative: whether to yield what it imports relative to its package too.
-    """
-    tree = _parsed(data)
-    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in _statements(tree) if tree else ():
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _with_parents(alias.name)
-        elif isinstance(node, ast.ImportFrom) and (relative or not node.level):
-            base = [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
-            prefix = ".".join(base) if node.level else node.module or ""
-            yield from _with_parents(prefix)
-            yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
-
-
-def _is_started(path: Path, data: bytes, commands: set[str], used: set[str]) -> bool:
-    """Whether a file is more than a module: a command, a test, or one that does more than define names when imported.
-
-    Args:
-        path: the file.
-        data: what it holds.
-        commands: the modules that an installation of the project starts.
-        used: the names of those that it imports.
-    """
-    names = {".".join(path.with_suffix("").parts[-number:]) for number in range(1, 6)}
-    if _STARTED.search(data) or not names.isdisjoint(commands):
-        return True
-    tree = _parsed(data)
-    if tree is None:
-        return False
-    own = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    for node in _run_at_once(tree):
-        if isinstance(node, (ast.For, ast.While, ast.With)) or (isinstance(node, ast.Expr) and _runs(node.value, own)):
-            return True
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            above = (getattr(node, "module", None) or "").split(".")[-1]
-            meant = (one for one in node.names if not used.isdisjoint((above, one.name.split(".")[-1])))
-            own |= {one.asname or one.name.split(".")[0] for one in meant}
-        elif isinstance(node, ast.Assign) and _runs(node.value, own):
-            own |= {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
-    return False
-
-
-def _run_at_once(block: ast.AST) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, and those of its `try` and `if` statements, in order."""
-    for part in ("body", "handlers", "orelse", "finalbody"):
-        for node in getattr(block, part, ()):
-            if isinstance(node, (ast.Try, ast.If, ast.ExceptHandler)):
-                yield from _run_at_once(node)
-            else:
-                yield node
-
-
-def _runs(node: ast.expr, own: set[str]) -> bool:
-    """Whether a statement calls one of some functions, or has it called: `main()`, `fire.Fire(main)`, `trainer.fit()`.
-
-    Args:
-        own: those of a module, what it imports from others of the project, and what it has made by them.
-    """
-    if not isinstance(node, ast.Call):
-        return False
-    called = node.func
-    while isinstance(called, (ast.Attribute, ast.Call)):
-        called = called.value if isinstance(called, ast.Attribute) else called.func
-    return not own.isdisjoint(one.id for one in (called, *node.args) if isinstance(one, ast.Name))
-
-
-def _commands(root: Path) -> set[str]:
-    """Return the modules of the functions that are started as commands where a project is installed."""
-    settings = [_data(root / name) for name in ("pyproject.toml", "setup.cfg", "setup.py")]
-    return {name.decode() for data in settings for name in _COMMAND.findall(data)}
-
-
-def _parsed(data: bytes) -> ast.Module | None:
-    try:
-        return parsed(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield every statement at any depth, for imports are statements, and expressions are nine tenths of a tree."""
-    waiting: list[ast.AST] = [tree]
-    for node in waiting:
-        yield node
-        for block in ("body", "orelse", "handlers", "finalbody", "cases"):
-            inner = getattr(node, block, ())
-            waiting += inner if isinstance(inner, list) else ()
-
-
-def _with_parents(module: str) -> Iterator[str]:
-    parts = module.split(".") if module else []
-    yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
-
-
-def _find(module: str, roots: list[Path]) -> Path | None:
-    """Return the file of a module of the project, None where it has none."""
-    inside = module.replace(".", os.sep)
-    names = [os.path.join(root, inside, "__init__.py") for root in roots]
-    places = [place for name in names for place in (name, f"{os.path.dirname(name)}.py")]
-    for there in (os.path.isfile, os.path.lexists):  # what cannot be read, as a link that leads nowhere, comes last
-        for place in places:
-            if there(place) and not os.path.isdir(place) and _INSTALLED.isdisjoint(Path(place).parts):
-                return Path(os.path.realpath(place))
-    return None

@@ -38,6 +38,14 @@ def read_file(path: str | Path) -> bytes:
         os.close(handle)
 
 
+def data_of(path: Path) -> bytes:
+    """Return the bytes of a file, none where it cannot be read: nobody can start such a one either."""
+    try:
+        return read_file(path)
+    except OSError:
+        return b""
+
+
 def files_below(root: Path, enters: Callable[[os.DirEntry[str]], bool]) -> Iterator[Path]:
     """Yield what is no folder below a folder, in order; links are not followed, and any depth is possible.
 

@@ -148,6 +148,11 @@ class Source:
         self._end = len(self._offsets) - 1
         self._told: Mapping[int, int] = {}
 
+    def shows(self, path: Path) -> str:
+        """Return how messages name another file of the project: as they name this one."""
+        beside = os.path.relpath(path, self.path.parent)
+        return os.path.normpath(os.path.join(os.path.dirname(self.shown), beside))
+
     def relaid(self, text: str, lines: Mapping[int, int]) -> Source:
         """Return the file with another text, of which messages speak as if it were this one.
 

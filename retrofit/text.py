@@ -77,6 +77,14 @@ def parsed(text: str | bytes) -> ast.Module:
         return ast.parse(text)
 
 
+def tree_of(text: str | bytes) -> ast.Module | None:
+    """Return Python's own tree of a text, None where it cannot parse it."""
+    try:
+        return parsed(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def syntax_fault(text: str, shown: str) -> Problem | None:
     """Return what Python itself says against a text, None where it compiles.
 

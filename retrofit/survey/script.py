@@ -10,7 +10,7 @@ from itertools import chain
 import libcst as cst
 
 from retrofit.knowledge import Knowledge
-from retrofit.project import Neighbour
+from retrofit.neighbours import Neighbour
 from retrofit.source import Source
 from retrofit.survey.absentees import find_absentees
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags, first_reading

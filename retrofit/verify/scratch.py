@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrofit.project import above_package
+from retrofit.imports import above_package
 from retrofit.root import holds_more, project_root
 from retrofit.rules_folder import rules_folder
 

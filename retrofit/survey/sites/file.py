@@ -10,7 +10,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from retrofit.project import Neighbour
+from retrofit.neighbours import Neighbour
 from retrofit.survey.index import Scope
 from retrofit.survey.sites.base import Site
 

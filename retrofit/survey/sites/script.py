@@ -12,7 +12,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from retrofit.project import Neighbour
+from retrofit.neighbours import Neighbour
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, is_choice, method_name, nodes_in, receiver

@@ -1,0 +1,173 @@
+"""Work out which modules a file imports, and in which folders Python finds them."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from retrofit.paths import added_folders
+from retrofit.root import holds_more, project_root
+from retrofit.source import Source
+from retrofit.text import tree_of
+
+#: Folders of what is installed, which is nobody's project.
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+def above_package(script: Path, module: str) -> Path:
+    """Return the folder from which a script is started as a module.
+
+    Args:
+        script: the script's real path.
+        module: the script's full name.
+    """
+    return script.parents[module.count(".")]
+
+
+def own_name(entry: Source) -> str:
+    """Return the full name of a script that imports its own package as only a module can, "" for any other.
+
+    It does so relative to its package, or by a full name that nothing beside it has. What it imports by a plain name
+    from beside it is found only where it is started by its path.
+    """
+    tree = tree_of(entry.data)
+    levels = (
+        [node.level for node in _statements(tree) if isinstance(node, ast.ImportFrom) and node.level] if tree else []
+    )
+    folders = entry.path.parents
+    named = set(imports(entry.path, "", entry.data, relative=False))
+    if levels:
+        depth = max(
+            [next(n for n, folder in enumerate(folders) if not os.path.isfile(folder / "__init__.py")), *levels]
+        )
+    else:
+        depth = _own_package(entry, named)
+    if not depth or depth >= len(folders) or holds_more(folders[depth]):
+        return ""
+    plain = {name for name in named if "." not in name}
+    beside = any(find_module(name, [folders[0]]) and not find_module(name, [folders[depth]]) for name in plain)
+    names = [*(folder.name for folder in folders[:depth][::-1]), entry.path.stem]
+    return "" if beside or not all(name.isidentifier() for name in names) else ".".join(names)
+
+
+def _own_package(entry: Source, named: set[str]) -> int:
+    """Return how far above a script the folder is in which alone Python finds the script's package, 0 for none.
+
+    In the project's root, or `src` there, that is any package of the project. Below the root it is one of which a
+    module is imported: some that is installed may have a package's name alone.
+
+    Args:
+        named: what the script imports, by full names.
+    """
+    folders = entry.path.parents
+    nearer = [folders[0], *folders_added(entry.path, entry.data)]
+    root = project_root(entry.path)
+    for depth, package in enumerate(folders[:-1], start=1):
+        own = {name for name in named if name.partition(".")[0] == package.name}
+        if root is not None and folders[depth] in (root, root / "src"):
+            own = named  # installed or not, for that a project can be installed does not say that it is
+        elif root in folders[depth].parents:  # a project within another
+            own |= {name for name in named if _is_distinct(name, folders[depth])}
+        if any(find_module(name, [folders[depth]]) and not find_module(name, nearer) for name in own):
+            return depth
+    return 0
+
+
+def _is_distinct(name: str, folder: Path) -> bool:
+    """Whether a name that is imported leads to a module in a folder, or in a package there, not to a package itself."""
+    file = find_module(name, [folder])
+    return file is not None and file.name != "__init__.py"
+
+
+def roots_of(entry: Source, installed: list[Path]) -> list[Path]:
+    """The folders in which Python, or an installation for development, looks for the project's modules.
+
+    Args:
+        entry: the script.
+        installed: the folders from which the project's packages are installed.
+    """
+    roots = [entry.path.parent, *folders_added(entry.path, entry.data)]
+    package = next(folder for folder in entry.path.parents if not os.path.isfile(folder / "__init__.py"))
+    roots.append(package)  # the script may be a module of a package that imports itself by its full name
+    root = project_root(entry.path)
+    if root is not None:
+        roots += [root, root / "src"]
+    roots += _on_pythonpath(root or entry.path.parent)
+    named = {name.partition(".")[0] for name in imports(entry.path, "", entry.data)}
+    roots += [folder.parent for folder in entry.path.parents if folder.name in named]  # its package, installed or not
+    roots += [place for folder in installed for place in (folder, folder / "src")]
+    return list(dict.fromkeys(roots))
+
+
+def _on_pythonpath(root: Path) -> Iterator[Path]:
+    """Yield the folders of a project that the environment adds to Python's path, as it does where it trains."""
+    for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        folder = Path(os.path.realpath(entry))
+        if root in (folder, *folder.parents):
+            yield folder
+
+
+def folders_added(path: Path, data: bytes) -> list[Path]:
+    """Return the folders that a file adds to `sys.path`."""
+    tree = tree_of(data) if b"sys.path" in data or b"addsitedir" in data else None
+    return list(added_folders(path, tree)) if tree is not None else []
+
+
+def imports(path: Path, name: str, data: bytes, relative: bool = True) -> Iterator[str]:
+    """Yield the full names of the modules, or of their members, that a file imports, and of their packages.
+
+    `package.*` is everything of a package.
+
+    Args:
+        name: the file's own full name.
+        relative: whether to yield what it imports relative to its package too.
+    """
+    tree = tree_of(data)
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in _statements(tree) if tree else ():
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from with_parents(alias.name)
+        elif isinstance(node, ast.ImportFrom) and (relative or not node.level):
+            base = [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
+            prefix = ".".join(base) if node.level else node.module or ""
+            yield from with_parents(prefix)
+            yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield every statement at any depth, for imports are statements, and expressions are nine tenths of a tree."""
+    waiting: list[ast.AST] = [tree]
+    for node in waiting:
+        yield node
+        for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, block, ())
+            waiting += inner if isinstance(inner, list) else ()
+
+
+def with_parents(module: str) -> Iterator[str]:
+    parts = module.split(".") if module else []
+    yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+
+
+def find_module(module: str, roots: list[Path]) -> Path | None:
+    """Return the file of a module of the project, None where it has none."""
+    inside = module.replace(".", os.sep)
+    names = [os.path.join(root, inside, "__init__.py") for root in roots]
+    places = [place for name in names for place in (name, f"{os.path.dirname(name)}.py")]
+    for there in (os.path.isfile, os.path.lexists):  # what cannot be read, as a link that leads nowhere, comes last
+        for place in places:
+            if there(place) and not os.path.isdir(place) and INSTALLED.isdisjoint(Path(place).parts):
+                return Path(os.path.realpath(place))
+    return None
+
+
+def found_modules(names: Iterable[str], roots: list[Path]) -> Iterator[tuple[Path, Path]]:
+    """Yield the files of some modules, each with the folder in which it is found."""
+    for name in names:
+        there = next((one for one in roots if find_module(name, [one])), None)
+        file = find_module(name, [there]) if there is not None else None
+        if file is not None and there is not None:
+            yield file, there
