@@ -71,10 +71,14 @@ class Scope:
             yield parent
             parent = parent.parent
 
+    @property
+    def searched(self) -> list[Scope]:
+        """The scopes that are searched for a name which is read here, this one first: of classes no other."""
+        return [self, *(scope for scope in self.around if scope.kind != "class")]
+
     def binds(self, name: str) -> bool:
         """Whether the code gives ``name`` a meaning here; a module counts whole."""
-        around = [scope for scope in self.around if scope.kind != "class"]
-        return any(name in scope.names and name not in scope.outer for scope in (self, *around))
+        return any(name in scope.names and name not in scope.outer for scope in self.searched)
 
     @property
     def enclosing_class(self) -> Scope | None:
