@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
@@ -52,7 +53,7 @@ class Scope:
             yield parent
             parent = parent.parent
 
-    @property
+    @cached_property
     def searched(self) -> list[Scope]:
         """The scopes that are searched for a name which is read here, this one first: of classes no other."""
         return [self, *(scope for scope in self.around if scope.kind != "class")]
