@@ -112,9 +112,8 @@ class Flow(Origins):
 
     def _fails(self, call: cst.Call, function: Scope) -> bool:
         """Whether a call by name ends in a TypeError, for want of arguments, before anything of a function runs."""
-        plain = isinstance(call.func, cst.Name) and function.parent is not None and function.parent.kind != "class"
-        own = plain and not decorators(function) and self._named[call] is function
-        return own and not takes(function, call)
+        plain = isinstance(call.func, cst.Name) and function.holder is None and not decorators(function)
+        return plain and self._named[call] is function and not takes(function, call)
 
     def _runs(self, call: cst.Call) -> list[cst.BaseExpression]:
         """Return the function that a call is given to run: in processes, or as an optimizer's closure."""
@@ -171,7 +170,7 @@ class Flow(Origins):
             return
         self._passed.add((call, function))
         scope = self.index.scope_of(call)
-        method = function.parent is not None and function.parent.kind == "class"
+        method = function.holder is not None
         parameters = function.parameters[1:] if method and self._binds(call, function) else function.parameters
         spawned = self.spawns(call)
         given = call.args
@@ -180,7 +179,7 @@ class Flow(Origins):
             given = [cst.Arg(passed, star="*")] if passed is not None else []
             parameters = function.parameters[1:] if spawned else parameters
         self._callers[function].append(call)
-        if method and function.parent in self._wrap_themselves and isinstance(call.func, cst.Attribute):
+        if method and function.holder in self._wrap_themselves and isinstance(call.func, cst.Attribute):
             self._sources[(function, "self")].append(Source(call.func.value, scope))
         for arg in given:
             if arg.keyword is not None and arg.keyword.value in function.parameters:
@@ -240,7 +239,7 @@ class Flow(Origins):
                 known[scope] = False  # where the function calls itself
                 calls = self.callers(scope) if scope.kind == "function" else []
                 known[scope] = bool(calls) and all(map(told, calls))
-                holder = scope.parent.inner if scope.parent is not None and scope.parent.kind == "class" else {}
+                holder = scope.holder.inner if scope.holder is not None else {}
                 if not known[scope] and holder.get("__init__", scope) is not scope:  # of an object that is not made
                     known[scope] = bool(made := self.callers(holder["__init__"])) and all(map(told, made))
             return known[scope]

@@ -25,7 +25,7 @@ def takes(function: Scope, call: cst.Call, more: bool = False) -> bool:
     """
     if not isinstance(function.node, cst.FunctionDef) or any(arg.star for arg in call.args):
         return True
-    params, method = function.node.params, function.parent is not None and function.parent.kind == "class"
+    params, method = function.node.params, function.holder is not None
     plain = [*params.posonly_params, *params.params][method:]
     given = sum(arg.keyword is None for arg in call.args)
     named = {arg.keyword.value for arg in call.args if arg.keyword is not None}

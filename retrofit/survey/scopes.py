@@ -53,6 +53,11 @@ class Scope:
             yield parent
             parent = parent.parent
 
+    @property
+    def holder(self) -> Scope | None:
+        """The class whose method this scope is, None for any other."""
+        return self.parent if self.parent is not None and self.parent.kind == "class" else None
+
     @cached_property
     def searched(self) -> list[Scope]:
         """The scopes that are searched for a name which is read here, this one first: of classes no other."""
