@@ -161,7 +161,7 @@ class Trainers:
             if index.holds(scope) and not self._only_asks(node):
                 found = self._flow.defined(node, scope)
                 inside = scope.enclosing_class
-                for one in [found] if found is not None else self._flow.choices(node, scope):
+                for one in [found] if found is not None else self._flow.choices.of(node, scope):
                     if one.kind == "class" and (inside is None or one not in self._lineage(inside)):
                         yield one
         yield from (one for one in self._classes if isinstance(one.node, cst.ClassDef) and one.node.decorators)

@@ -166,7 +166,7 @@ def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> st
     """
     found: list[list[str]] = []
     calls = [use for use in uses if isinstance(use, cst.Call)]
-    around = {_class_of(index.scope_of(use)) for use in calls if not _is_uncalled(use, flow)} - {None}
+    around = {index.scope_of(use).holder for use in calls if not _is_uncalled(use, flow)} - {None}
     for use in uses:
         if isinstance(use, cst.ClassDef):
             made = [
@@ -175,16 +175,11 @@ def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> st
                 if flow.defined(call.func, index.scope_of(call)) is index.function_scope(use)
             ]
             found += [_asked(index, flow, call, {}) for call in made] or [[]]
-        elif not (_is_uncalled(use, flow) and _class_of(index.scope_of(use)) in around):
+        elif not (_is_uncalled(use, flow) and index.scope_of(use).holder in around):
             found.append(_asked(index, flow, use, {}))
     if not found or not all(found):
         return ""
     return max(found[0], key=lambda option: sum(option in other for other in found))
-
-
-def _class_of(scope: Scope) -> Scope | None:
-    """Return the class of a method, None for any other code."""
-    return scope.parent if scope.parent is not None and scope.parent.kind == "class" else None
 
 
 def _chooses(index: Index, test: cst.BaseExpression) -> bool:

@@ -1,10 +1,9 @@
-"""One walk over each file's tree: statements, scopes, calls, assignments and import aliases, with their parents."""
+"""What the files of a project hold, as it is asked for: by node, by scope, by name, and by what imports mean."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
 from typing import TypeVar, cast
@@ -12,170 +11,14 @@ from typing import TypeVar, cast
 import libcst as cst
 
 from retrofit.knowledge import Knowledge, load_knowledge
-from retrofit.knowledge.kinds import GoesOver
-from retrofit.source import Source, Sources
-from retrofit.survey.nodes import (
-    argument,
-    children,
-    dotted,
-    guards_main,
-    last_name,
-    leaves,
-    method_name,
-    never_runs,
-    receiver,
-)
+from retrofit.source import Source
+from retrofit.survey.gathering import Gathered
+from retrofit.survey.nodes import argument, dotted, last_name, receiver
+from retrofit.survey.scopes import Binding, File, Scope, Statement
+
+__all__ = ["Binding", "File", "Index", "Scope", "Statement"]
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
-
-
-@dataclass(eq=False)
-class Scope:
-    """A module, class or function body in which names live.
-
-    Attributes:
-        kind: "module", "class" or "function".
-        name: as in the source, "" for the module.
-        parameters: a function's parameter names in order, `self` included.
-        names: every name bound in this scope.
-        assigned: those of them that are bound otherwise than by an import.
-        imports: what the names that it imports stand for, several things where an `if` decides.
-        outer: names declared global or nonlocal.
-        file: a module's file, None for any other scope.
-        earlier: the function or class that the scope around this one gave this name before, None for none.
-    """
-
-    kind: str
-    name: str
-    parent: Scope | None
-    node: cst.CSTNode
-    parameters: list[str] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
-    assigned: set[str] = field(default_factory=set)
-    imports: dict[str, list[str]] = field(default_factory=dict)
-    outer: set[str] = field(default_factory=set)
-    inner: dict[str, Scope] = field(default_factory=dict)
-    file: File | None = None
-    earlier: Scope | None = None
-
-    @property
-    def module(self) -> Scope:
-        """The module's scope that this one is in."""
-        return self if self.parent is None else self.parent.module
-
-    @property
-    def around(self) -> Iterator[Scope]:
-        """The scopes around this one, innermost first."""
-        parent = self.parent
-        while parent is not None:
-            yield parent
-            parent = parent.parent
-
-    def binds(self, name: str) -> bool:
-        """Whether the code gives ``name`` a meaning here; a module counts whole."""
-        around = [scope for scope in self.around if scope.kind != "class"]
-        return any(name in scope.names and name not in scope.outer for scope in (self, *around))
-
-    @property
-    def enclosing_class(self) -> Scope | None:
-        """The class whose method this scope is, or is in."""
-        scope: Scope | None = self
-        while scope is not None and scope.kind != "class":
-            scope = scope.parent
-        return scope
-
-
-@dataclass(eq=False)
-class Statement:
-    """A statement and its place among its siblings.
-
-    Attributes:
-        siblings: the statements of the block it stands in, itself included.
-        parent: the compound statement that holds its block, None at module level.
-        order: how many statements of the project begin before it.
-        last: the order of the last statement that it holds, its own where it holds none.
-        crowded: whether it shares its line with another statement (`if x: a`, `a; b`).
-    """
-
-    node: cst.BaseStatement | cst.BaseSuite
-    scope: Scope
-    parent: Statement | None
-    siblings: list[Statement]
-    index: int
-    order: int
-    crowded: bool = False
-    last: int = -1
-
-    @property
-    def ancestors(self) -> Iterator[Statement]:
-        """The statements around this one, innermost first, the function's or class's own statement last."""
-        parent = self.parent
-        while parent is not None:
-            yield parent
-            parent = parent.parent
-
-    @property
-    def around(self) -> list[Statement]:
-        """The statements around this one in its own function, innermost first."""
-        return [one for one in self.ancestors if one.scope is self.scope]
-
-    @property
-    def path(self) -> list[Statement]:
-        """The way from module level down to this statement, itself last."""
-        return [*reversed(list(self.ancestors)), self]
-
-    @property
-    def following(self) -> list[Statement]:
-        """The later statements of the same block."""
-        return self.siblings[self.index + 1 :]
-
-    @property
-    def preceding(self) -> list[Statement]:
-        """The earlier statements of the same block, nearest first."""
-        return self.siblings[: self.index][::-1]
-
-
-@dataclass(eq=False)
-class File:
-    """One file of a project.
-
-    Attributes:
-        name: its module's full name, "" for the entry script.
-        package: the full name of the package that its relative imports start from, "" where none is known.
-        aliases: what each imported name stands for, as a full path.
-        imports: every import, as its statement and the module.
-        stars: the modules of which it imports everything.
-        body: its statements at module level.
-    """
-
-    source: Source
-    name: str
-    scope: Scope
-    aliases: dict[str, str] = field(default_factory=dict)
-    imports: list[tuple[Statement, str]] = field(default_factory=list)
-    stars: list[str] = field(default_factory=list)
-    body: list[Statement] = field(default_factory=list)
-    package: str = ""
-
-    def imported_as(self, module: str) -> str | None:
-        """Return the name under which ``module`` is imported here, None where it is not."""
-        return next((name for name, full in self.aliases.items() if full == module), None)
-
-
-@dataclass(eq=False)
-class Binding:
-    """A value given to a name: an assignment, a loop target, a `with ... as`.
-
-    Attributes:
-        target: the name, or dotted path such as `self.model`.
-        value: the expression, None where it cannot be told (loop targets).
-        item: position in an unpacked tuple, None for a plain assignment.
-    """
-
-    target: str
-    value: cst.BaseExpression | None
-    item: int | None
-    statement: Statement
 
 
 #: What these names mean where nothing in a file gives them a meaning but a star import.
@@ -183,19 +26,7 @@ _USUAL_NAMES = {"torch": "torch", "nn": "torch.nn", "optim": "torch.optim"}
 _ASKING_ENVIRONMENT = ("os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefault")
 
 
-#: What is written of types, which is not evaluated or makes nothing.
-_TYPES = (cst.Annotation, cst.TypeParameters)
-#: Kinds of nodes of which more is noted than where they stand.
-_NOTED = frozenset(
-    {
-        cst.AnnAssign, cst.AsName, cst.Assign, cst.Attribute, cst.AugAssign, cst.Call, cst.Comparison, cst.Global,
-        cst.Import, cst.ImportFrom, cst.IndentedBlock, cst.NamedExpr, cst.Nonlocal, cst.Return,
-        cst.SimpleStatementSuite,
-    }
-)  # fmt: skip
-
-
-class Index:
+class Index(Gathered):
     """What the files of a project hold, gathered in one walk over each.
 
     Args:
@@ -219,29 +50,14 @@ class Index:
         knowledge: Knowledge | None = None,
         late: Collection[str] = (),
     ) -> None:
-        self.knowledge = knowledge or load_knowledge()
-        modules = modules or {}
-        self.module = module
-        self.source: Source | Sources = Sources([source, *modules.values()]) if modules else source
         self.provided = provided
         names = {name.rpartition(".")[2] for name in provided}
         defined = {node.name.value for node in source.module.body if isinstance(node, cst.FunctionDef)}
         self.inlined = bool(names) and 2 * len(names & defined) > len(names)
-        self._passed_over = names if self.inlined else set()
         self.bare = names if self.inlined or inlining else set()
-        self.statements: list[Statement] = []
-        self.calls: list[cst.Call] = []
-        self.bindings: list[Binding] = []
-        self.items: list[Binding] = []
-        self.appended: list[Binding] = []
-        self.comparisons: list[cst.Comparison] = []
-        self.attributes: list[cst.Attribute] = []
-        self.returns: list[tuple[cst.Return, Scope]] = []
-        self.loops: list[Statement] = []
-        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
-        self._statement_of: dict[cst.CSTNode, Statement] = {}
+        passed_over = names if self.inlined else set()
+        super().__init__({"": source, **(modules or {})}, module, passed_over, knowledge or load_knowledge())
         self._resolved: dict[tuple[str, Scope], list[tuple[Scope, str]]] = {}
-        self._scope_of: dict[cst.CSTNode, Scope] = {}
         self._kept: set[Scope] | None = None
         self._bound: dict[tuple[str, Scope], list[tuple[int, Binding]]] = {}
         self._calls_of: dict[Scope, list[cst.Call]] = {}
@@ -250,7 +66,6 @@ class Index:
         self._method_calls: dict[tuple[str, ...], list[tuple[cst.Call, cst.BaseExpression]]] = {}
         self._orders: list[int] = []
         self._qualified: dict[cst.CSTNode, str] = {}
-        self.files = [self._file(name, one) for name, one in {"": source, **modules}.items()]
         self.entry = self.files[0]
         self.scope = self.entry.scope
         self._modules = {file.name: file for file in self.files[1:]}
@@ -262,17 +77,6 @@ class Index:
             for name, full in _USUAL_NAMES.items() if file.stars else ():
                 if name not in file.scope.names:
                     file.aliases.setdefault(name, full)
-
-    def _file(self, name: str, source: Source) -> File:
-        module = source.module
-        scope = self._scope_of[module] = Scope("module", "", None, module)
-        file = scope.file = File(source, name, scope)
-        full = name or self.module
-        file.package = full if name and source.path.name == "__init__.py" else full.rpartition(".")[0]
-        for node in module.body:
-            self.parents[node] = module
-        file.body = self._block(module.body, scope, None)
-        return file
 
     def _name_late_imports(self) -> None:
         """Know modules that the script imports when it runs: `x = import_module("y")`, or in a function, for all."""
@@ -318,12 +122,6 @@ class Index:
         return f"line {self.source.position(node)[0]}" + (
             "" if file is (beside or self.entry) else f" of {file.source.shown}"
         )
-
-    def file_of(self, scope: Scope) -> File:
-        """Return the file that ``scope`` is in."""
-        file = scope.module.file
-        assert file is not None
-        return file
 
     def imported(self, name: str, scope: Scope) -> tuple[Scope, str] | None:
         """Return what an imported name means in the project's file that defines it.
@@ -593,217 +391,3 @@ class Index:
         """Whether a recipe provides a function, in its own module or in the entry script."""
         name = self.qualified(function)
         return name in self.provided or name in self.bare
-
-    def _block(self, body: object, scope: Scope, parent: Statement | None, crowded: bool = False) -> list[Statement]:
-        siblings: list[Statement] = []
-        assert isinstance(body, (list, tuple))
-        left = False
-        for node in body:
-            statement = Statement(node, scope, parent, siblings, len(siblings), len(self.statements), crowded)
-            siblings.append(statement)
-            self._statement_of[node] = statement
-            if not left:
-                self.statements.append(statement)
-                self._enter(node, statement)
-                statement.last = len(self.statements) - 1
-            left = left or leaves(node)
-        return siblings
-
-    def _enter(self, node: cst.CSTNode, statement: Statement) -> None:
-        if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
-            statement.crowded = isinstance(node, cst.SimpleStatementSuite) or len(node.body) > 1
-            self._walk_children(node, statement)
-        elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            self._define(node, statement)
-        else:
-            if isinstance(node, (cst.For, cst.While)):
-                self.loops.append(statement)
-            if isinstance(node, cst.For):
-                self._bind(node.target, None, statement)
-            if not self._never_runs(node, statement):
-                self._walk_children(node, statement)
-
-    def _never_runs(self, node: cst.CSTNode, statement: Statement) -> bool:
-        """Whether a statement is the `if __name__ == "__main__"` of a module that is only imported."""
-        alone = isinstance(node, cst.If) and node.orelse is None and statement.scope.parent is None
-        return alone and self.file_of(statement.scope).name != "" and guards_main(node)
-
-    def _define(self, node: cst.FunctionDef | cst.ClassDef, statement: Statement) -> None:
-        outer = statement.scope
-        outer.names.add(node.name.value)
-        outer.assigned.add(node.name.value)
-        function = isinstance(node, cst.FunctionDef)
-        scope = Scope("function" if function else "class", node.name.value, outer, node)
-        scope.earlier = outer.inner.get(scope.name)
-        outer.inner[scope.name] = scope
-        if outer.parent is None:
-            self.file_of(outer).aliases.pop(scope.name, None)  # its own definition takes the place of an import
-        self._scope_of[node] = scope
-        for decorator in node.decorators:
-            self._walk(decorator, node, statement)
-        if isinstance(node, cst.FunctionDef):
-            params = node.params
-            star = [params.star_arg] if isinstance(params.star_arg, cst.Param) else []
-            for param in (*params.posonly_params, *params.params, *star, *params.kwonly_params):
-                scope.parameters.append(param.name.value)
-                if param.default is not None:
-                    self._walk(param.default, node, statement)
-            scope.names.update(scope.parameters)
-            scope.assigned.update(scope.parameters)
-        else:
-            for argument in (*node.bases, *node.keywords):
-                self._walk(argument, node, statement)
-        self.parents[node.body] = node
-        if outer.parent is None and scope.name in self._passed_over and self.file_of(outer).name == "":
-            return
-        self._suite(node.body, scope, statement)
-
-    def _suite(self, suite: cst.BaseSuite, scope: Scope, parent: Statement) -> None:
-        if isinstance(suite, cst.SimpleStatementSuite):
-            self.parents[suite] = parent.node
-            self._block([suite], scope, parent, crowded=True)
-        else:
-            for line in suite.body:
-                self.parents[line] = suite
-            self._block(suite.body, scope, parent)
-
-    def _walk_children(self, node: cst.CSTNode, statement: Statement) -> None:
-        ruled_out = never_runs(node) if node.__class__ is cst.If else None
-        for child in children(node):
-            if child is ruled_out:
-                self._pass_over(child, node, statement)
-            elif child.__class__ not in _TYPES:
-                self._walk(child, node, statement)
-
-    def _pass_over(self, node: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
-        """Note of code that never runs only where it stands."""
-        self.parents[node] = parent
-        if not isinstance(node, cst.BaseSuite):
-            for child in children(node):
-                self._pass_over(child, node, statement)
-            return
-        siblings: list[Statement] = []
-        for line in node.body if isinstance(node, cst.IndentedBlock) else [node]:
-            one = Statement(line, statement.scope, statement, siblings, len(siblings), len(self.statements))
-            siblings.append(one)
-            self._statement_of[line] = one
-            for child in children(line):
-                self._pass_over(child, line, one)
-            if line is not node:
-                self.parents[line] = node
-
-    def _walk(self, node: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
-        self.parents[node] = parent
-        self._statement_of[node] = statement
-        if node.__class__ not in _NOTED:
-            self._walk_children(node, statement)
-        elif isinstance(node, cst.BaseSuite):
-            self._suite(node, statement.scope, statement)
-        elif isinstance(node, (cst.Import, cst.ImportFrom)):
-            self._import(node, statement)
-        elif isinstance(node, (cst.Global, cst.Nonlocal)):
-            statement.scope.outer.update(item.name.value for item in node.names)
-        else:
-            self._note(node, statement)
-            self._walk_children(node, statement)
-
-    def _note(self, node: cst.CSTNode, statement: Statement) -> None:
-        if isinstance(node, cst.Call):
-            self.calls.append(node)
-            self._append(node, statement)
-        elif isinstance(node, cst.Attribute):
-            self.attributes.append(node)
-        elif isinstance(node, cst.Assign):
-            for target in node.targets:
-                self._bind(target.target, node.value, statement)
-        elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
-            if node.value is not None:
-                self._bind(node.target, node.value, statement)
-        elif isinstance(node, cst.AugAssign):
-            self._bind(node.target, None, statement)
-        elif isinstance(node, cst.AsName):
-            self._bind(node.name, self._entered(self.parents[node]), statement)
-        elif isinstance(node, cst.Comparison):
-            self.comparisons.append(node)
-        elif isinstance(node, cst.Return):
-            self.returns.append((node, statement.scope))
-
-    def _entered(self, item: cst.CSTNode) -> cst.BaseExpression | None:
-        """Return what a `with` gives a name, where that is a progress bar, which gives itself; None for any other."""
-        made = item.item if isinstance(item, cst.WithItem) else None
-        bars = self.knowledge.last_names(GoesOver)
-        return made if isinstance(made, cst.Call) and last_name(made.func) in bars else None
-
-    def _bind(self, target: cst.CSTNode, value: cst.BaseExpression | None, statement: Statement) -> None:
-        if isinstance(target, (cst.Tuple, cst.List)):
-            values = value.elements if isinstance(value, (cst.Tuple, cst.List)) else None
-            for number, element in enumerate(target.elements):
-                if values is not None and len(values) == len(target.elements):
-                    self._bind(element.value, values[number].value, statement)
-                else:
-                    self._bind_name(element.value, value, number, statement)
-        else:
-            self._bind_name(target, value, None, statement)
-
-    def _bind_name(
-        self, target: cst.CSTNode, value: cst.BaseExpression | None, item: int | None, statement: Statement
-    ) -> None:
-        name = dotted(target)
-        if name is not None:
-            self.bindings.append(Binding(name, value, item, statement))
-            if "." not in name:
-                scope = statement.scope.module if name in statement.scope.outer else statement.scope
-                scope.names.add(name)
-                scope.assigned.add(name)
-        elif isinstance(target, cst.Subscript):
-            held = target.value
-            while isinstance(held, cst.Subscript):
-                held = held.value
-            if dotted(held) is not None:
-                self.items.append(Binding(self.source.code(target), value, item, statement))
-
-    def _append(self, call: cst.Call, statement: Statement) -> None:
-        """Note what a list gets appended as a value of its last item."""
-        held = receiver(call)
-        if held is not None and method_name(call) == "append" and len(call.args) == 1:
-            target = f"{self.source.code(held)}[-1]"
-            self.appended.append(Binding(target, call.args[0].value, None, statement))
-
-    def _import(self, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
-        file = self.file_of(statement.scope)
-        prefix = ""
-        if isinstance(node, cst.ImportFrom):
-            module = _absolute(file, len(node.relative), dotted(node.module) or "")
-            prefix = module + "." if module else ""
-            written = "." * len(node.relative) + (dotted(node.module) or "")
-            file.imports.append((statement, module if file.name else written))
-        if isinstance(node.names, cst.ImportStar):
-            file.stars.append(prefix[:-1])
-            return
-        for alias in node.names:
-            name = dotted(alias.name) or ""
-            if isinstance(node, cst.Import):
-                file.imports.append((statement, name))
-            bound = alias.asname.name if alias.asname is not None else None
-            known_as = bound.value if isinstance(bound, cst.Name) else name if prefix else name.partition(".")[0]
-            full = known_as if not prefix and bound is None else prefix + name
-            if full == known_as:
-                file.aliases.setdefault(known_as, full)
-            else:
-                file.aliases[known_as] = full
-            statement.scope.names.add(known_as)
-            ways = statement.scope.imports.setdefault(known_as, [])
-            if not any(isinstance(part.node, (cst.If, cst.Try)) for part in statement.path):
-                ways.clear()  # what was imported before is hidden
-            if full not in ways:
-                ways.append(full)
-
-
-def _absolute(file: File, dots: int, module: str) -> str:
-    """Return the full name of a module that is imported relative to a file's package."""
-    if not dots:
-        return module
-    if not file.name and not file.package:
-        return "." * (dots if dots > 1 else 0) + module  # what stands beside the script needs no package
-    package = file.package.split(".") if file.package else []
-    return ".".join([*package[: len(package) + 1 - dots], *([module] if module else [])])

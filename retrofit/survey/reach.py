@@ -52,7 +52,7 @@ def reachable(
             defined = flow.defined(node, scope)
             if defined is None and isinstance(node, cst.Attribute):
                 asked.add(node.attr.value)
-            for one in [defined] if defined is not None else flow.choices(node, scope):
+            for one in [defined] if defined is not None else flow.choices.of(node, scope):
                 waiting.append(one)
                 waiting += flow.lineage(one) if one.kind == "class" else []
     return found

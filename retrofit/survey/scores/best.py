@@ -372,7 +372,7 @@ def _saved_by_an_object(index: Index, flow: Flow, loop: EpochLoop, name: str) ->
             held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
             made = [origin.node for origin in flow.origins(held, index.scope_of(call))]
             builds = [one for one in made if isinstance(one, cst.Call)]
-            if any(not kinds.isdisjoint(flow.choices(one.func, index.scope_of(one))) for one in builds):
+            if any(not kinds.isdisjoint(flow.choices.of(one.func, index.scope_of(one))) for one in builds):
                 return dotted(held) or ""
     return ""
 

@@ -16,8 +16,7 @@ SOMETHING = object()
 
 def argument_of(function: Scope, call: cst.Call, name: str) -> cst.BaseExpression | None:
     """Return what a call gives to a parameter of a local function, None where it does not say."""
-    method = function.parent is not None and function.parent.kind == "class"
-    number = function.parameters.index(name) - method
+    number = function.parameters.index(name) - (function.holder is not None)
     plain: list[cst.BaseExpression] = []
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == name:

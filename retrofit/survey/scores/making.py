@@ -392,7 +392,7 @@ class Making:
         holder = [held] if (held := receiver(call)) is not None else []
         if function is not None and function.name != "__init__" and frame.depth < _DEEP:
             # What an object tells by a method is made by what it was filled with, whatever the method does.
-            owner = holder if function.parent is not None and function.parent.kind == "class" else []
+            owner = holder if function.holder is not None else []
             return self._all(owner, at, frame) or self._of_function(function, call, frame, keys)
         found = self._all([*holder, *(arg.value for arg in call.args)], at, frame)
         if found:

@@ -1,0 +1,147 @@
+"""What functions and classes a call may mean, of which an import, a condition or a dict chooses one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from retrofit.survey.displays import item_of, may_be
+from retrofit.survey.index import Scope
+from retrofit.survey.names import Source, Variable
+from retrofit.survey.nodes import dotted, key_of
+from retrofit.survey.parameters import takes
+
+if TYPE_CHECKING:
+    from retrofit.survey.flow import Flow
+
+
+class Choices:
+    """Tells what a call may mean.
+
+    Args:
+        flow: of the whole project.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow, self._index, self._lookups = flow, flow.index, flow.lookups
+
+    def of(
+        self,
+        node: cst.BaseExpression | None,
+        scope: Scope,
+        seen: set[object] | None = None,
+        key: cst.BaseExpression | None = None,
+        item: int | None = None,
+    ) -> list[Scope]:
+        """Return the local functions or classes of which an import, a condition or a dict of them chooses one.
+
+        Args:
+            node: what may mean them.
+            scope: the function that it stands in.
+            seen: the variables that were followed already.
+            key: the key of the item that is meant of a dict.
+            item: which item of a tuple or list is meant then, None where it is none of one.
+        """
+        found: list[Scope] = []
+        seen = set() if seen is None else seen
+        if item is not None and node is not None and (part := item_of(node, item)) is not None:
+            node, item = part, None
+        if isinstance(node, cst.IfExp):
+            found = [one for way in (node.body, node.orelse) for one in self.of(way, scope, seen, key, item)]
+        elif isinstance(node, cst.Dict):
+            items = [one for one in node.elements if not isinstance(one, cst.DictElement) or may_be(one.key, key)]
+            found = [one for element in items for one in self.of(element.value, scope, seen, item=item)]
+        elif isinstance(node, cst.Subscript):
+            index = node.slice[0].slice
+            found = self.of(node.value, scope, seen, index.value if isinstance(index, cst.Index) else None, item)
+            found += self._lookups.definitions(node, scope)
+        elif isinstance(node, cst.Call):
+            found = self._looked_up(node, scope, seen)
+        elif node is not None and (name := dotted(node)) is not None:
+            variable = self._flow.variable(name, scope)
+            meant = self._index.importable(variable[1], variable[0]) or [variable]
+            found = [self._flow.standing(here.inner[one], node) for here, one in meant if one in here.inner]
+            if (variable, key, item) not in seen:
+                seen.add((variable, key, item))
+                for source in self._flow.sources(variable):
+                    of_it = item if source.item is None else source.item
+                    found += self.of(source.value, source.scope, seen, key, of_it)
+                for one in self._put_in.get(variable, ()) if key is not None else ():
+                    found += self.of(one.value, one.scope, seen, item=item)
+                found += [*self._lookups.looped(node, scope), *self._lookups.member(node, scope)]
+        elif node is not None:
+            found = self._lookups.member(node, scope)
+        return [scope for scope in dict.fromkeys(found) if self._index.holds(scope)]
+
+    @cached_property
+    def _put_in(self) -> dict[Variable, list[Source]]:
+        """What dicts that variables hold are given by keys made at run time: `names[name] = getattr(module, kind)`."""
+        found = defaultdict[Variable, list[Source]](list)
+        for binding in self._index.items:
+            target, scope = cst.parse_expression(binding.target), binding.statement.scope
+            held = dotted(target.value) if isinstance(target, cst.Subscript) else None
+            if held is not None and key_of(target) is None and binding.value is not None and binding.item is None:
+                found[self._flow.variable(held, scope)].append(Source(binding.value, scope))
+        return found
+
+    def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object]) -> list[Scope]:
+        """Return what a call gives that looks something up, or calls a local function that does and returns it."""
+        found = self._lookups.definitions(call, scope)
+        if found or call in seen:
+            return found
+        seen.add(call)
+        if dotted(call.func) == "next" and call.args and isinstance(call.args[0].value, cst.GeneratorExp):
+            return self.of(call.args[0].value.elt, scope, seen)
+        function = self._flow.called(call)
+        for value in self._index.returned(function) if function is not None else ():
+            found += self.of(value, self._index.scope_of(value), seen)
+        return found
+
+    def called(self, call: cst.Call) -> list[Scope]:
+        """Return the local functions or classes of which a call calls one that is chosen.
+
+        Of those that a name made at run time finds, they are the ones that take the call's arguments; where it gives
+        none that is written down, nothing tells which are meant.
+        """
+        found = self.of(call.func, self._index.scope_of(call))
+        if self._lookups.found.isdisjoint(found):
+            return found
+        told = any(not arg.star for arg in call.args)
+        return [one for one in found if told and self._accepts(one, call)]
+
+    def _accepts(self, meant: Scope, call: cst.Call) -> bool:
+        """Whether the arguments that are written down in a call fit a function, or the constructor of a class."""
+        function = self._flow.maker(meant) if meant.kind == "class" else meant
+        if function is None:
+            return self._flow.root(meant) not in ("", "object")
+        plain = [arg for arg in call.args if not arg.star]
+        return takes(function, call.with_changes(args=plain), len(plain) < len(call.args))
+
+    def fit(self, holder: Scope, operand: cst.BaseExpression, call: cst.Call) -> bool:
+        """Whether an object may be of a class that was looked up, by all that is asked of what has the same name."""
+        name = dotted(operand)
+        if name is None or holder not in self._lookups.found:
+            return True
+        if self._flow.root(holder) not in ("", "object"):
+            return True  # it may inherit them unseen
+        lineage = self._flow.lineage(holder)
+        known = {name for one in lineage for name in one.names}
+        asked = self._attributes[self._flow.variable(name, self._index.scope_of(call))]
+        return all(one in known or self._flow.sources((lineage[-1], f"self.{one}")) for one in asked)
+
+    @cached_property
+    def _attributes(self) -> dict[Variable, set[str]]:
+        """What is asked of the objects that variables hold, but for what the code asks whether it is there."""
+        found: defaultdict[Variable, set[str]] = defaultdict(set)
+        asked = [one.args[1].value for one in self._index.calls if dotted(one.func) == "hasattr" and len(one.args) == 2]
+        perhaps = {one.evaluated_value for one in asked if isinstance(one, cst.SimpleString)}
+        for node in self._index.attributes:
+            name = dotted(node.value)
+            if name is not None and node.attr.value not in perhaps:
+                scope = self._index.scope_of(node)
+                if not self._flow.sources(self._flow.variable(f"{name}.{node.attr.value}", scope)):
+                    found[self._flow.variable(name, scope)].add(node.attr.value)
+        return found

@@ -1,0 +1,186 @@
+"""What a name of the project means: which variable, function or class it is, and what variables are given."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.displays import chosen_of
+from retrofit.survey.index import Index, Scope
+from retrofit.survey.nodes import dotted, last_name
+
+Variable = tuple[Scope, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One way in which a variable gets its value.
+
+    Attributes:
+        value: the expression that gives it, None where it is none of the project's.
+        scope: the function that this stands in.
+        item: which item of what it makes is meant, None for all of it.
+        place: which item of the variable it is, as of `*args`, None where it is all of it.
+    """
+
+    value: cst.BaseExpression | None
+    scope: Scope
+    item: int | None = None
+    place: int | None = None
+
+
+def decorators(scope: Scope) -> set[str]:
+    """Return the last names of what decorates a function."""
+    nodes = scope.node.decorators if isinstance(scope.node, cst.FunctionDef) else ()
+    return {last_name(one.decorator) for one in nodes}
+
+
+class Names:
+    """Tells what the names of a project mean.
+
+    Args:
+        index: its files.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self._lineages: dict[Scope, list[Scope]] = {}
+        self._variables: dict[tuple[str, Scope], Variable] = {}
+        self._classes_with: dict[str, list[Scope]] = defaultdict(list)
+        for scope in index.scopes:
+            for name in scope.inner if scope.kind == "class" else ():
+                self._classes_with[name].append(scope)
+        #: Methods that are read as attributes, or set as such.
+        self._properties = {s for s in index.scopes if decorators(s) & {"property", "cached_property", "setter"}}
+        self._sources: dict[Variable, list[Source]] = defaultdict(list)
+        for binding in index.bindings:
+            variable = self.variable(binding.target, binding.statement.scope)
+            self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
+
+    def variable(self, name: str, scope: Scope) -> Variable:
+        """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
+
+        Dotted names are variables of their own; `self.x` belongs to the class, and what is imported from another file
+        of the project to that file.
+        """
+        if (name, scope) not in self._variables:
+            self._variables[name, scope] = self._variable(name, scope)
+        return self._variables[name, scope]
+
+    def _variable(self, name: str, scope: Scope) -> Variable:
+        first = name.partition(".")[0]
+        if first == "self" and name != first:
+            holder = scope.enclosing_class
+            return (scope if holder is None else self.lineage(holder)[-1], name)
+        for here in scope.searched:
+            if first in here.names and first not in here.outer:
+                return self.index.imported(name, here) or (here, name)
+        return self.index.imported(name, scope.module) or (scope.module, name)
+
+    def sources(self, variable: Variable) -> list[Source]:
+        """Return every value that ``variable`` is given anywhere."""
+        return self._sources.get(variable, [])
+
+    def defined(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        """Return the local function or class that a name means in ``scope``."""
+        name = dotted(node)
+        if name is None:
+            return self._of_base(node, scope)
+        if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
+            return self._method(scope.enclosing_class, name.removeprefix("self."))
+        holder, name = self.variable(name, scope)
+        owner = holder.inner.get(name.rpartition(".")[0])
+        if owner is not None and owner.kind == "class":
+            return self._method(owner, name.rpartition(".")[2])
+        return self.standing(holder.inner[name], node) if name in holder.inner else None
+
+    def _function(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        found = self.defined(node, scope)
+        if found in self._properties:
+            return None  # what it returns is called
+        return self.maker(found) if found is not None and found.kind == "class" else found
+
+    def maker(self, holder: Scope) -> Scope | None:
+        """Return the method of a class that a call of it runs: `__init__`, or the `__new__` of one that has none."""
+        return self._method(holder, "__init__") or self._method(holder, "__new__")
+
+    def standing(self, found: Scope, node: cst.BaseExpression | None) -> Scope:
+        """Return the function or class that a name means where it is read, of those that branches define by it."""
+        here = self.index.statement(node) if node is not None and node in self.index.parents else None
+        while here and found.earlier and exclude_each_other(self.index.statement(found.node), here):
+            found = found.earlier
+        return found
+
+    def class_made(self, node: cst.CSTNode) -> Scope | None:
+        """Return the local class of which a call makes an object."""
+        found = self.defined(node.func, self.index.scope_of(node)) if isinstance(node, cst.Call) else None
+        return found if found is not None and found.kind == "class" else None
+
+    def _of_base(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        """Return the base class's method that `super().name` means."""
+        holder = scope.enclosing_class
+        if holder is None or not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Call):
+            return None
+        if dotted(node.value.func) != "super":
+            return None
+        return next((c.inner[node.attr.value] for c in self.lineage(holder)[1:] if node.attr.value in c.inner), None)
+
+    def lineage(self, holder: Scope) -> list[Scope]:
+        """Return a class and its local base classes, the first base of each."""
+        if holder not in self._lineages:
+            found = self._lineages[holder] = [holder]
+            while isinstance(node := found[-1].node, cst.ClassDef) and node.bases:
+                base = self.defined(node.bases[0].value, found[-1].parent or holder)
+                if base is None or base.kind != "class" or base in found:
+                    break
+                found.append(base)
+        return self._lineages[holder]
+
+    def root(self, holder: Scope) -> str:
+        """Return the full name of the first class beyond the project that a class of the project extends, or ""."""
+        first = self.lineage(holder)[-1].node
+        return self.index.qualified(first.bases[0].value) if isinstance(first, cst.ClassDef) and first.bases else ""
+
+    def _method(self, holder: Scope, name: str) -> Scope | None:
+        """Return a method of a class: its own, an inherited one, or the one that its only subclass has for it."""
+        found = next((c.inner[name] for c in self.lineage(holder) if name in c.inner), None)
+        if found is not None and found not in self.index.refusing:
+            return found
+        heirs = [c for c in self._classes_with[name] if c is not holder and holder in self.lineage(c)]
+        return heirs[0].inner[name] if len(heirs) == 1 else found
+
+    def meanings(
+        self,
+        node: cst.BaseExpression | None,
+        scope: Scope,
+        given: tuple[cst.Arg, ...] = (),
+        seen: frozenset[Variable] = frozenset(),
+    ) -> Iterator[tuple[str, tuple[cst.Arg, ...]]]:
+        """Yield the full names that a class or function may have, through variables, conditions, dicts and partials.
+
+        Each comes with the arguments that partials give it. A name is empty for what has none.
+        """
+        name = dotted(node)
+        if isinstance(node, cst.Dict):
+            for element in node.elements:
+                yield from self.meanings(element.value, scope, given, seen)
+        elif isinstance(node, cst.Subscript):
+            yield from self.meanings(node.value, scope, given, seen)
+        elif chosen := chosen_of(node):
+            for one in chosen:
+                yield from self.meanings(one, scope, given, seen)
+        elif isinstance(node, cst.Call) and self.index.qualified(node.func) == "functools.partial" and node.args:
+            yield from self.meanings(node.args[0].value, scope, (*given, *node.args[1:]), seen)
+        elif node is None or name is None:
+            yield "", given
+        else:
+            variable, full = self.variable(name, scope), self.index.qualified(node)
+            sources = () if full.startswith("torch.") else self.sources(variable)
+            for source in sources if variable not in seen else ():
+                yield from self.meanings(source.value, source.scope, given, seen | {variable})
+            if not sources:
+                yield full, given

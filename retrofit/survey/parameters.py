@@ -1,0 +1,46 @@
+"""What a call's arguments are to the parameters of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+import libcst as cst
+
+from retrofit.survey.index import Scope
+from retrofit.survey.names import Source
+
+
+def star_of(function: Scope) -> str:
+    """Return the name of a function's `*args`, "" where it has none."""
+    star = function.node.params.star_arg if isinstance(function.node, cst.FunctionDef) else None
+    return star.name.value if isinstance(star, cst.Param) else ""
+
+
+def takes(function: Scope, call: cst.Call, more: bool = False) -> bool:
+    """Whether a function has parameters for a call's arguments, and a call gives all that it must have.
+
+    Args:
+        more: whether it may give more than these.
+    """
+    if not isinstance(function.node, cst.FunctionDef) or any(arg.star for arg in call.args):
+        return True
+    params, method = function.node.params, function.holder is not None
+    plain = [*params.posonly_params, *params.params][method:]
+    given = sum(arg.keyword is None for arg in call.args)
+    named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    needed = {one.name.value for one in (*plain[given:], *params.kwonly_params) if one.default is None}
+    known = {one.name.value for one in (*plain[given:], *params.kwonly_params)}
+    fits = given <= len(plain) or isinstance(params.star_arg, cst.Param)
+    return fits and (more or needed <= named) and (named <= known or params.star_kwarg is not None)
+
+
+def in_order(given: Sequence[cst.Arg], scope: Scope) -> Iterator[Source]:
+    """Yield what a call gives its parameters by position; of what a star takes apart, its items, as far as told."""
+    for arg in given:
+        if not arg.star:
+            yield Source(arg.value, scope)
+            continue
+        elements = arg.value.elements if isinstance(arg.value, (cst.Tuple, cst.List)) else ()
+        told = elements and not any(isinstance(one, cst.StarredElement) for one in elements)
+        yield from (Source(arg.value, scope, item) for item in (range(len(elements)) if told else count()))
