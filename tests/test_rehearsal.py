@@ -251,6 +251,22 @@ def test_what_whole_loaders_break_too_is_told(tmp_path: Path) -> None:
     assert f"    train.py:{line}: KeyError: 32\n" in result.stdout, shown(result)
 
 
+def test_a_validation_that_short_loaders_never_come_to_is_rehearsed_with_whole_ones(tmp_path: Path) -> None:
+    now_and_then = """\
+            steps += 1
+            if steps % 20 == 0:
+                acc = validate(model, epoch)
+                best_acc = max(acc, best_acc)
+                print(acc)
+"""
+    before, after = DDP.split("        acc = validate(model, epoch)\n")
+    text = before + now_and_then + after[after.index("    if dist.get_rank() == 0:\n        print(") :]
+    script = project(tmp_path, swapped(text, ("    best_acc = 0.0\n", "    best_acc = 0.0\n    steps = 0\n")))
+    result = rehearse(script, PAI_REHEARSAL_BATCHES="2")
+    assert re.search(r"without a validation score.*Rehearsing again, with whole ones", result.stdout), shown(result)
+    assert "went well" in result.stdout, shown(result)
+
+
 def test_an_orderly_exit_is_no_failure(tmp_path: Path) -> None:
     script = project(
         tmp_path, swapped(DDP, ("    main()\n", "    sys.exit(main())\n"), (IMPORT, f"{IMPORT}import sys\n"))

@@ -6838,6 +6838,11 @@ for epoch in range(9):
         pytest.param("", "self.seen = copy.deepcopy(x)", False, id="a copy of data"),
         pytest.param("", "slow = copy.deepcopy(self.quick)", False, id="not kept"),
         pytest.param("", "show(Pair())", False, id="in another one"),
+        pytest.param(
+            "", "if x.size(1) != 8:\n            self.quick = nn.Linear(9, 9)", False, id="where another does not fit"
+        ),
+        pytest.param("", "self.quick = nn.Linear(8, 8)", True, id="in the place of another, always"),
+        pytest.param("", "if self.slow is None:\n            self.slow = nn.Linear(8, 8)", True, id="the first time"),
     ],
 )
 def test_a_layer_that_a_model_gets_when_it_runs(built: str, run: str, asked: bool) -> None:

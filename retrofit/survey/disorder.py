@@ -221,19 +221,33 @@ def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow)
     turns = [*(index.statement(one.node) for one in run), *(loop.statement for loop in loops)]
     running = (run | called_in(index, flow, *turns)) - begun
     for binding in index.bindings:
-        scope, value = binding.statement.scope, binding.value
+        scope = binding.statement.scope
         own = scope.enclosing_class in classes and scope in running and "." in binding.target
-        if (
-            own
-            and _is_of_itself(binding)
-            and value is not None
-            and any(_trains(one.node, flow) for one in flow.deep_origins(value, scope))
-        ):
+        if own and _gives_layer(binding, flow) and not _is_spare(binding, begun, flow):
             return (
                 f"`{binding.target}` gets a layer when it runs, at {index.place(binding.statement.node)}, which the "
                 "model of the next round does not begin with. Make that when the model is built"
             )
     return ""
+
+
+def _gives_layer(binding: Binding, flow: Flow) -> bool:
+    """Whether an object, or a part of it, gets a layer that trains."""
+    if binding.value is None or not _is_of_itself(binding):
+        return False
+    return any(_trains(one.node, flow) for one in flow.deep_origins(binding.value, binding.statement.scope))
+
+
+def _is_spare(binding: Binding, begun: set[Scope], flow: Flow) -> bool:
+    """Whether a layer takes, under a condition, the place of one that the object is built with.
+
+    What fits the data has no need of it, and what does not would train it without the optimizer, dendrites or not.
+    """
+    scope = binding.statement.scope
+    built = (one for one in flow.index.bindings if one.target == binding.target and one.statement.scope in begun)
+    return any(isinstance(one.node, cst.If) for one in binding.statement.around) and any(
+        one.statement.scope.enclosing_class is scope.enclosing_class and _gives_layer(one, flow) for one in built
+    )
 
 
 def _is_of_itself(binding: Binding) -> bool:

@@ -53,12 +53,18 @@ def _pai_note_error(kind: type[BaseException], error: BaseException, trace: Any)
     elif _pai_is_of_mirror(error) and "The rehearsal " not in said:
         said = f"The rehearsal changes nothing outside its folder, which may be why: {said}"
     _pai_note_cause(f"{_pai_before(_pai_place_of_error(error, trace))}{said}")
-    _pai_note_cut(error)
+    _pai_note_if_cut(error)
 
 
-def _pai_note_cut(error: BaseException | None) -> None:
-    """Note that short loaders may be at fault for an error."""
-    if _pai_done.cuts and (isinstance(error, _pai_of_data) or type(error) is RuntimeError):
+def _pai_note_if_cut(error: BaseException | None) -> None:
+    """Note that short loaders may be at fault for an error, where it is of such a kind."""
+    if isinstance(error, _pai_of_data) or type(error) is RuntimeError:
+        _pai_note_cut()
+
+
+def _pai_note_cut() -> None:
+    """Note that short loaders may be at fault. Where none was cut short it does nothing."""
+    if _pai_done.cuts:
         with open(os.path.join(_pai_rehearsal, "cut"), "w"):
             pass
 
@@ -87,7 +93,7 @@ def _pai_note_exit(status: Any) -> None:
     if not _pai_rehearsal:
         return
     kind, error, trace = sys.exc_info()
-    _pai_note_cut(error)  # also of a process that the script has spawned, for which its parent tells the cause
+    _pai_note_if_cut(error)  # also of a process that the script has spawned, for which its parent tells the cause
     if not _pai_done.passes:
         return
     if kind is not None and error is not None:

@@ -29,7 +29,7 @@ from .process import (
 )
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
-from .rehearsal import _pai_note_exit, _pai_repeated
+from .rehearsal import _pai_note_cut, _pai_note_exit, _pai_repeated
 from .score import _pai_by_itself, _pai_say_end, _pai_share
 
 
@@ -236,6 +236,7 @@ def _pai_end_structure(why: str) -> None:
                 f": it was None, all {_pai.missing_scores} times that one was handed over at {_pai.missing_place}. "
                 "Train until it is measured, or hand over one that this training measures (retrofit apply --metric)"
             )
+        _pai_note_cut()  # it may come after so many steps
         _pai_fail(f"{why}, without a validation score in this round{cure}")
     _pai_meet()
     _pai_say_end(why)
