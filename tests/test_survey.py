@@ -271,6 +271,12 @@ def test_members_that_only_the_wrapper_has(use: str, members: bool) -> None:
     assert survey_of(script(use)).wrappers[0].members is members
 
 
+@pytest.mark.parametrize(("kind", "members"), [("DDP", True), ("torch.nn.DataParallel", False)])
+def test_the_device_that_a_wrapper_tells_counts_as_member(kind: str, members: bool) -> None:
+    text = script().replace("DDP(", f"{kind}(").replace("    for x, y in", "    print(model.device)\n    for x, y in")
+    assert survey_of(text).wrappers[0].members is members
+
+
 @pytest.mark.parametrize("place", ["save(model.module)\n", ""])
 def test_module_used_in_the_loop_before_training_counts_as_member(place: str) -> None:
     before = "def train():\n    for x in loader:\n        criterion(model(x)).backward()\n        optimizer.step()\n"

@@ -22,9 +22,11 @@ from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.model import UnnamedModel
 from retrofit.survey.sites.wrapper import Wrapper
 
+#: What no bare model has, and what some have as well, or ask for where there is no wrapper.
 _WRAPPER_MEMBERS = frozenset(
     {"no_sync", "join", "register_comm_hook", "require_backward_grad_sync", "_set_static_graph"}
 )
+_SHARED_MEMBERS = {"ddp": ("module", "device"), "dp": ("module",)}
 
 
 #: What may hold a value within a statement, and is evaluated after it.
@@ -389,7 +391,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
 
         for attribute in index.attributes:
             name = attribute.attr.value
-            if (name in _WRAPPER_MEMBERS or name == "module") and means_it(attribute.value):
+            if (name in _WRAPPER_MEMBERS or name in _SHARED_MEMBERS[wrapper.kind]) and means_it(attribute.value):
                 here = index.statement(attribute)
                 if name in _WRAPPER_MEMBERS or any(part in before_leaving for part in here.path):
                     wrapper.uses.append(here)
