@@ -517,6 +517,11 @@ class Mean:
         ("class Meter(Base):", "val.mean", True),
         ("class Meter:\n    mean = 0", "val.mean", True),
         ("class Meter:\n    def __getattr__(self, name):\n        return self", "val.mean", True),
+        ("class Meter:\n    def update(self, one):\n        setattr(self, 'mean', one)", "val.mean", True),
+        ("class Meter:\n    def update(self, one):\n        setattr(self, 'sum', one)", "val.mean", False),
+        ("class Meter:\n    def update(self, name):\n        object.__setattr__(self, name, 1)", "val.mean", True),
+        ("class Meter:\n    def update(self, name):\n        self.__dict__[name] = 1", "val.mean", True),
+        ("class Meter:\n    def update(self, found):\n        self.__dict__.update(found)", "val.mean", True),
     ],
 )
 @pytest.mark.parametrize("below", [True, False])

@@ -95,6 +95,28 @@ def test_an_offered_number_is_taken_and_a_string_is_not() -> None:
     assert score.unfit == ("a string", "line 14")
 
 
+@pytest.mark.parametrize(
+    ("tokenizer", "returned", "kind"),
+    [
+        pytest.param("Tokenizer.from_file('t.json')", "TOKENS.decode(hits)", "a string", id="tokenizers"),
+        pytest.param("tiktoken.get_encoding('gpt2')", "TOKENS.decode(hits)", "a string", id="tiktoken"),
+        pytest.param("AutoTokenizer.from_pretrained('t')", "TOKENS.decode(hits)", "a string", id="transformers"),
+        pytest.param("AutoTokenizer.from_pretrained('t')", "TOKENS.batch_decode(hits)", "a string", id="of a batch"),
+        pytest.param("AutoTokenizer.from_pretrained('t')", "TOKENS.vocab_size", "", id="a number of it"),
+        pytest.param("AutoTokenizer.from_pretrained('t')", "TOKENS.get_vocab_size()", "", id="another method"),
+        pytest.param("Decoder()", "TOKENS.decode(hits)", "", id="of what is not known"),
+    ],
+)
+def test_what_a_tokenizer_decodes_is_a_string(tokenizer: str, returned: str, kind: str) -> None:
+    imports = "import tiktoken\nfrom tokenizers import Tokenizer\nfrom transformers import AutoTokenizer\n"
+    before = f"{imports}tokens = {tokenizer}\n" + code(VALIDATE).replace("step=0", "coder").replace("MADE", "pass")
+    before = before.replace("RETURNED", returned.replace("TOKENS", "coder"))
+    epoch = "acc = validate(model, tokens)\nprint(acc)"
+    assert [score.expression for score in survey_of(script(epoch, before)).scores] == ([] if kind else ["acc"])
+    (score,) = survey_of(script(epoch, before), metric="acc").scores
+    assert score.unfit[0] == kind
+
+
 @pytest.mark.parametrize("taken", ["float(validate(model))", "float(text)"])
 def test_a_number_that_is_made_of_a_string_is_taken(taken: str) -> None:
     epoch = f"text = validate(model)\nloss = {taken}\nif loss < best:\n    best = loss"

@@ -3306,6 +3306,7 @@ def test_what_validation_knows_is_told_whatever_it_returns() -> None:
             "model.eval()\nmodel.train()\nfor x in data:\n    a_loss += run(x)\nlog(a_loss)", [], id="in training mode"
         ),
         pytest.param("for x in val:\n    n += len(x)\nlog(n / 2)", [], id="count"),
+        pytest.param("for a_loss in val:\n    log(a_loss)", [], id="each number of a collection"),
     ],
 )
 def test_what_a_validation_in_the_loop_adds_up_is_told(epoch: str, told: list[str]) -> None:

@@ -316,6 +316,15 @@ class Metric(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReturnsText(Entry):
+    """Returns a text, such as the path of a file.
+
+    Attributes:
+        methods: those of what is made by it that return one, in its place.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Logs(Entry):
     """Tells its user a number, as a method or function by that name does; `log*` is all whose name begins so."""
 
@@ -332,6 +341,6 @@ KINDS: Mapping[str, type[Entry]] = {
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
         CountsProcesses, StartsProcesses, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath, WritesPath,
-        Seeds, MakesTensor, Metric, Logs,
+        Seeds, MakesTensor, Metric, ReturnsText, Logs,
     )
 }  # fmt: skip

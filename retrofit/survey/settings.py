@@ -18,12 +18,18 @@ def given_elsewhere(flow: Flow, name: str, scope: Scope) -> list[Binding]:
     """
     holder, _, attribute = name.rpartition(".")
     held = _class_of(flow, holder, scope) if holder else None
-    if held is None or any(_may_be(flow, *one, held) for one in _set_by_name(flow.index, attribute)):
+    if held is None or is_set_by_name(flow, attribute, held):
         return []
     meant = flow.variable(name, scope)
     named = [b for b in flow.index.bindings if "." in b.target and b.target.rpartition(".")[2] == attribute]
     others = [b for b in named if flow.variable(b.target, b.statement.scope) != meant]
     return [b for b in others if _class_of(flow, b.target.rpartition(".")[0], b.statement.scope) is held]
+
+
+def is_set_by_name(flow: Flow, attribute: str, holder: Scope) -> bool:
+    """Whether objects of a class of the project, the last of its bases, may get an attribute by a string."""
+    found = _set_by_name(flow.index, attribute)
+    return any(holder in _classes_of(flow, dotted(held) or "", scope) for held, scope in found)
 
 
 def _class_of(flow: Flow, name: str, scope: Scope) -> Scope | None:
@@ -54,7 +60,7 @@ def calls_by_name(
     Returns:
         each with the object, the name, None for those of a dict, and what is given.
     """
-    for call in index.calls_to("setattr"):
+    for call in index.calls_to("setattr", "object.__setattr__"):
         if len(call.args) == 3:
             held, name, value = (arg.value for arg in call.args)
             yield call, held, name, value
@@ -75,8 +81,3 @@ def _set_by_name(index: Index, attribute: str) -> Iterator[tuple[cst.BaseExpress
         whole, found, rest = binding.target.partition(".__dict__")
         if found and rest[:1] in ("", "["):
             yield cst.parse_expression(whole), binding.statement.scope
-
-
-def _may_be(flow: Flow, node: cst.BaseExpression, scope: Scope, held: Scope) -> bool:
-    """Whether an expression may be an object of a class."""
-    return held in _classes_of(flow, dotted(node) or "", scope)

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.index import Index, Statement
 from retrofit.survey.nodes import dotted, named_in, names_in
 from retrofit.survey.scores.filling import FILLS
-from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
+from retrofit.survey.scores.making import EVALUATED, Making, changes, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name
@@ -33,7 +33,8 @@ def inline_scores(index: Index, loop: EpochLoop, making: Making) -> list[Candida
         inner = here.path[here.path.index(loop.statement) + 1 :]
         around = [part for part in inner if isinstance(part.node, (cst.For, cst.While))]
         of_turn = around == [] or (around[-1] in loop.inner and under_condition(here, around[-1]))
-        if not of_turn or not (made or average or _divided(here, binding.target)):
+        divided = any(isinstance(one.operator, cst.DivideAssign) for one in changes(binding))
+        if not of_turn or not (made or average or divided):
             continue
         given = isinstance(value, cst.Call) and dotted(value.func) is not None  # rather than made here
         computed_here = not given and making.given_by(here, binding.target) == EVALUATED
@@ -69,17 +70,6 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
                 yield part.value, part
 
 
-def _divided(statement: Statement, name: str) -> bool:
-    """Whether a statement is `name /= n`."""
-    node = statement.node
-    return isinstance(node, cst.SimpleStatementLine) and any(
-        isinstance(small, cst.AugAssign)
-        and isinstance(small.operator, cst.DivideAssign)
-        and dotted(small.target) == name
-        for small in node.body
-    )
-
-
 def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[tuple[str, cst.CSTNode]]:
     """Yield (expression, node) of what a validation in the epoch loop itself adds up over its batches."""
     for batches in index.loops:
@@ -89,7 +79,7 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
             continue
         if making.around(batches) != EVALUATED:
             continue
-        within = [b for b in index.bindings if batches in b.statement.path and b.value is None]
+        within = [b for b in index.bindings if batches in b.statement.path and changes(b)]
         added = {b.target: b.statement.node for b in within if direction_of(b.target) and "." not in b.target}
         filled = {
             dotted(held)

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Metric
+from retrofit.knowledge.kinds import Metric, ReturnsText
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.nodes import dotted, last_name, method_name, nodes_in, receiver
@@ -21,11 +21,6 @@ SEVERAL, TEXT, NOTHING = "several values", "a string", "None"
 _WRITES = re.compile(r"save|dump|show|plot|draw|image|figure|video|audio|grid|histogram", re.IGNORECASE)
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
-#: What gives the path of a file.
-_PATHS = (
-    *(f"os.path.{name}" for name in ("join", "abspath", "basename", "dirname", "expanduser")),
-    *("pathlib.Path", "pathlib.PurePath"),
-)
 _MOVES = ("to", "cpu", "cuda")
 _OF_TENSORS = (
     *_MOVES,
@@ -135,7 +130,7 @@ class Kinds:
             return ""
         made_by = node.func if isinstance(node, cst.Call) else None
         name = last_name(made_by)
-        if self._index.qualified(made_by) in _PATHS:
+        if isinstance(node, cst.Call) and self._returns_text(node):
             return TEXT
         if name[:1].isupper() and self._index.knowledge.known(Metric, self._index.qualified(made_by)):
             return f"an object of `{name}`"
@@ -144,6 +139,18 @@ class Kinds:
             return ""
         numbers = any(last_name(base.value) in _NUMBERS for base in made.node.bases)
         return "" if numbers else f"an object of `{made.name}`"
+
+    def _returns_text(self, call: cst.Call) -> bool:
+        """Whether a function of a library, or a method of what one makes, returns a text."""
+        index = self._index
+        known = index.knowledge.known(ReturnsText, index.qualified(call.func))
+        if known is not None and not known.methods:
+            return True
+        held = receiver(call)
+        made = [one.node for one in self._flow.origins(held, index.scope_of(call))] if held is not None else []
+        makers = [index.qualified(one.func) for one in made if isinstance(one, cst.Call)]
+        entries = [index.knowledge.known(ReturnsText, maker) for maker in makers]
+        return any(entry is not None and method_name(call) in entry.methods for entry in entries)
 
 
 def _is_text(node: cst.BaseExpression) -> bool:

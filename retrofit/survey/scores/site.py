@@ -45,6 +45,7 @@ from retrofit.survey.scores.ways import (
     way_in,
 )
 from retrofit.survey.scores.words import Candidate, direction_of
+from retrofit.survey.settings import is_set_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
 from retrofit.survey.sites.score import KeptScore, Score, answer_for
@@ -151,20 +152,19 @@ def _lacks_attribute(flow: Flow, node: cst.BaseExpression, here: Statement) -> b
     index, name = flow.index, node.attr.value
     classes = [flow.class_made(one.node) for one in flow.deep_origins(node.value, here.scope)]
     lineage = {part for one in classes if one is not None for part in flow.lineage(one)}
-    if not classes or None in classes or any(_may_have_more(flow, one) for one in lineage):
+    if not classes or None in classes or any(_may_have_more(flow, one, name) for one in lineage):
         return False
     given = any(binding.target.endswith(f".{name}") for binding in index.bindings)
     return not given and all(name not in one.names for one in lineage)
 
 
-def _may_have_more(flow: Flow, holder: Scope) -> bool:
-    """Whether a class may have attributes that are not seen: by what it inherits from, or as it gives them by name."""
+def _may_have_more(flow: Flow, holder: Scope, name: str) -> bool:
+    """Whether a class may have an attribute that is not seen: by what it inherits from, or as it is given by name."""
     node = holder.node
     if not isinstance(node, cst.ClassDef) or flow.root(holder) not in ("", "object", "builtins.object"):
         return True
     by_name = {"__getattr__", "__getattribute__"} & holder.inner.keys()
-    calls = [dotted(one.func) or "" for one in flow.index.calls if flow.index.scope_of(one).enclosing_class is holder]
-    return bool(by_name or node.decorators or node.bases[1:] or any("setattr" in c or "__dict__" in c for c in calls))
+    return bool(by_name or node.decorators or node.bases[1:]) or is_set_by_name(flow, name, flow.lineage(holder)[-1])
 
 
 def _batches_around(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
