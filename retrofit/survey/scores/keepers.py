@@ -147,7 +147,7 @@ def _handed_back(
     returned = index.returned(function)
     if isinstance(index.parents[call], cst.Expr):
         taken = _taken_out(index, returned, candidate.node)
-        own = replace(candidate, call=call, rest=(taken or "") + candidate.rest)
+        own = replace(candidate, call=call, taken=taken or "")
         if taken is not None and kept_score(index, flow, loop, own) is not None:
             return own
     made = [b.value for b in index.bound([code(candidate.node)], function)]
@@ -205,18 +205,18 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
 
 def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, made: Statement) -> KeptScore | None:
     """Return how the function that makes a score is to return it to the loop, which calls it in one place."""
-    function, call = index.scope_of(candidate.node), candidate.call
+    function, call, rest = index.scope_of(candidate.node), candidate.call, candidate.taken + candidate.rest
     assert call is not None
     if candidate.inner or not isinstance(index.parents[call], cst.Expr):
         return None
     calls = called_by(index, flow, loop).get(function, [])
-    if _exclusive(index, calls) or (candidate.rest and ends_on_others(flow, function)):
+    if _exclusive(index, calls) or (rest and ends_on_others(flow, function)):
         return None
     here, made = index.statement(candidate.node), _last_made(index, candidate, made)
     way = way_in(index, flow, index.statement(function.node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With, cst.If)):
         return None
-    kept = _kept(flow, loop, call, candidate.rest, made, way)
+    kept = _kept(flow, loop, call, rest, made, way)
     if kept is not None:
         read = here in way.block.following and not candidate.written
         in_turns = any(isinstance(one.node, cst.For) for one in made.around)
