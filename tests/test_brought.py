@@ -293,6 +293,69 @@ def test_a_value_of_a_validation_among_the_batches_is_noted_before_it_begins_ane
     assert ["has no meaning in this epoch loop" in one.message for one in named.questions] == [True]
 
 
+#: A trainer whose validation prints what a meter of the trainer has.
+METERS = """
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.meter = Meter()
+
+    def run(self):
+        for epoch in range(10):
+            self.train()
+            self.validate()
+
+    def train(self):
+        for x in loader:
+            loss = self.model(x)
+            loss.backward()
+            optimizer.step()
+
+    def validate(self):
+        size = len(next(iter(held))[0])
+        print(f"{size} of {len(held)}")
+        for x in held:
+            with torch.no_grad():
+                self.meter.update(self.model(x).item(), size)
+        print(f"{self.meter.avg}")
+        END
+
+    def begin(self):
+        self.meter.__init__()
+
+
+"""
+#: How it lets the meter begin anew.
+ANEW = ["self.meter.__init__()", "self.meter.reset()", "self.meter = Meter()", "self.begin()"]
+
+
+def metered(end: str) -> str:
+    return script().partition("for epoch")[0] + METERS.replace("END", end) + "Trainer(model).run()\n"
+
+
+@pytest.mark.parametrize("end", ANEW)
+@pytest.mark.parametrize("metric", ["self.meter.avg", "validate:self.meter.avg"])
+def test_what_a_validation_sets_back_is_taken_before_that(tmp_path: Path, metric: str, end: str) -> None:
+    options = Options(metric=metric, mode="max")
+    for ending, taken in ((end, "pai_score = X"), (f"{end}\n        return 1", "pai_distributed.note_score(X)")):
+        new = rewritten(plan_of(tmp_path, metered(ending), options))
+        validate = new.partition("def validate")[2].partition("def begin")[0]
+        assert 0 < validate.index(f"        {taken.replace('X', 'self.meter.avg')}\n") < validate.index(end)
+        assert "report_validation_score(self" not in new
+
+
+def test_what_a_validation_does_not_set_back_is_handed_over_as_the_loop_has_it(tmp_path: Path) -> None:
+    new = rewritten(plan_of(tmp_path, metered("return 1"), Options(metric="self.meter.avg", mode="max")))
+    assert "pai_distributed.report_validation_score(self.meter.avg, model)" in new
+
+
+@pytest.mark.parametrize("end", ["return 1", *ANEW])
+def test_the_question_names_what_a_validation_prints_of_the_meters_that_it_fills(tmp_path: Path, end: str) -> None:
+    (question,) = plan_of(tmp_path, metered(end)).questions
+    assert "Its validation knows `validate:self.meter.avg` (line " in question.message
+    assert "size" not in question.message
+
+
 def test_a_function_called_twice_in_a_turn_gives_none(tmp_path: Path) -> None:
     assert planned(tmp_path, DEEP, EITHER.replace("else:\n    ", ""), "measure:acc").questions
 

@@ -117,6 +117,16 @@ def test_what_a_tokenizer_decodes_is_a_string(tokenizer: str, returned: str, kin
     assert score.unfit[0] == kind
 
 
+@pytest.mark.parametrize("returned", ["accs", "total, accs"])
+def test_a_list_that_is_returned_and_not_taken_is_several_values(returned: str) -> None:
+    made = "accs = [[t, {0: 0}] for t in (1, 2)]\n    for i in (0, 1):\n        accs[i][1][0] = hits[i]"
+    before = code(VALIDATE).replace("MADE", made).replace("RETURNED", returned)
+    (score,) = survey_of(script("validate(model)", before)).scores
+    assert (score.written, score.unfit) == ("accs", ("several values", "line 13"))
+    (score,) = survey_of(script("validate(model)", before), metric="accs[1][1][0]", mode="max").scores
+    assert score.unfit == ("", "")
+
+
 @pytest.mark.parametrize("taken", ["float(validate(model))", "float(text)"])
 def test_a_number_that_is_made_of_a_string_is_taken(taken: str) -> None:
     epoch = f"text = validate(model)\nloss = {taken}\nif loss < best:\n    best = loss"

@@ -7,19 +7,19 @@ import builtins
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope
-from retrofit.survey.nodes import dotted, method_name, receiver
+from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.nodes import dotted, mentions, method_name, receiver
 from retrofit.survey.scores.conditions import argument_of
-from retrofit.survey.scores.values import bare_of, unquoted, way_to_root, written
+from retrofit.survey.scores.values import bare_of, only_begins, unquoted, variable_of, way_to_root, written
 
 #: Methods by which a collection or a meter takes in a value, and by which it begins anew.
 FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
-EMPTIES = ("reset", "clear")
+EMPTIES = ("reset", "clear", "__init__")
 
 
 def parts_of(index: Index, node: cst.BaseExpression) -> set[str]:
-    """Return the code of an expression and of all that it takes its value out of."""
-    return {unquoted(written(index, part)) for part in way_to_root(node)}
+    """Return the code of an expression and of all that it takes its value out of, but for the object of a method."""
+    return {unquoted(written(index, part)) for part in way_to_root(node)} - {"self"}
 
 
 def is_of(index: Index, node: cst.BaseExpression, names: set[str]) -> bool:
@@ -45,7 +45,7 @@ class Filling:
         #: A number is filled by methods that change it in place alone: torch's, which end with `_`.
         self._plain = isinstance(bare_of(node), cst.Name)
         whole = unquoted(written(index, bare_of(node)))
-        self._parts = parts_of(index, node) - {"self"}
+        self._parts = parts_of(index, node)
         #: The code of what it is taken out of.
         self.names = {whole} if self._plain else self._parts - {whole}
 
@@ -102,3 +102,53 @@ class Filling:
         if isinstance(target, cst.Attribute):
             return is_of(self._index, target.value, names)
         return isinstance(target, cst.Subscript) and is_of(self._index, target, names)
+
+
+def begun_anew(index: Index, flow: Flow, place: Statement, node: cst.BaseExpression) -> Statement | None:
+    """Return the first later statement of a block in which what an expression is made of begins anew, None for none.
+
+    One in which it is filled as well counts as its making.
+    """
+    parts = parts_of(index, node)
+    ends = set_back(index, node)
+    filled = changing(index, parts) - emptying(index, parts)
+    for later in place.following:
+        if any(later in one.path for one in filled):
+            continue
+        calls = [call for call in index.calls_in(later) if index.scope_of(call) is place.scope]
+        if any(later in end.path for end in ends) or any(empties(index, flow, call, parts) for call in calls):
+            return later
+    return None
+
+
+def empties(index: Index, flow: Flow, call: cst.Call, parts: set[str]) -> bool:
+    """Whether a local function lets one of some variables begin anew, which it is given or knows."""
+    function = flow.called(call)
+    if function is None or function.kind != "function":
+        return False
+    own = {name for name in function.parameters if dotted(argument_of(function, call, name)) in parts}
+    own |= {name for name in parts if flow.variable(name, function) == flow.variable(name, index.scope_of(call))}
+    reset = [held for one, held in index.method_calls(*EMPTIES) if index.scope_of(one) is function]
+    return any(dotted(held) in own for held in reset) or any(begins(index, b) for b in index.bound(own, function))
+
+
+def set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
+    """Return where what an expression is made of begins anew for the next turn: `loss_sum = 0`, `meter.reset()`."""
+    found = emptying(index, parts_of(index, node))
+    return {one for one in found if not any(mentions(later.node, [variable_of(node)]) for later in one.following)}
+
+
+def emptying(index: Index, names: set[str]) -> set[Statement]:
+    begun = [b for b in (*index.bindings, *index.items) if unquoted(b.target) in names]
+    found = {b.statement for b in begun if begins(index, b)}
+    return found | {index.statement(call) for call, held in index.method_calls(*EMPTIES) if is_of(index, held, names)}
+
+
+def changing(index: Index, names: set[str]) -> set[Statement]:
+    bound = {b.statement for b in (*index.bindings, *index.items) if unquoted(b.target) in names}
+    return bound | {index.statement(call) for call, held in index.method_calls(*FILLS) if is_of(index, held, names)}
+
+
+def begins(index: Index, binding: Binding) -> bool:
+    """Whether a variable is given a number or an empty collection to begin with."""
+    return isinstance(binding.value, (cst.Integer, cst.Float)) or only_begins(index, binding)

@@ -16,6 +16,7 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import tracked_scores
+from retrofit.survey.scores.filling import begun_anew
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
 from retrofit.survey.scores.presence import ends_on_others, presence
@@ -146,7 +147,7 @@ def _handed_back(
     returned = index.returned(function)
     if isinstance(index.parents[call], cst.Expr):
         taken = _taken_out(index, returned, candidate.node)
-        own = replace(candidate, call=call, rest=(taken or "") + candidate.rest)
+        own = replace(candidate, call=call, taken=taken or "")
         if taken is not None and kept_score(index, flow, loop, own) is not None:
             return own
     made = [b.value for b in index.bound([code(candidate.node)], function)]
@@ -189,6 +190,8 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     assert candidate.call is not None
     function = index.scope_of(candidate.node)
     makers, again = _makers_in(flow, loop, function, candidate)
+    if not makers and candidate.named and candidate.node in index.parents:
+        makers = [index.statement(candidate.node)]  # what other functions fill is known where this one reads it
     made = meeting(makers)
     heads = [maker.node.target for maker in makers if isinstance(maker.node, cst.For)]
     if made is None or any(root_of(candidate.node) in names_in(head) for head in heads):
@@ -202,18 +205,18 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
 
 def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, made: Statement) -> KeptScore | None:
     """Return how the function that makes a score is to return it to the loop, which calls it in one place."""
-    function, call = index.scope_of(candidate.node), candidate.call
+    function, call, rest = index.scope_of(candidate.node), candidate.call, candidate.taken + candidate.rest
     assert call is not None
     if candidate.inner or not isinstance(index.parents[call], cst.Expr):
         return None
     calls = called_by(index, flow, loop).get(function, [])
-    if _exclusive(index, calls) or (candidate.rest and ends_on_others(flow, function)):
+    if _exclusive(index, calls) or (rest and ends_on_others(flow, function)):
         return None
     here, made = index.statement(candidate.node), _last_made(index, candidate, made)
     way = way_in(index, flow, index.statement(function.node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With, cst.If)):
         return None
-    kept = _kept(flow, loop, call, candidate.rest, made, way)
+    kept = _kept(flow, loop, call, rest, made, way)
     if kept is not None:
         read = here in way.block.following and not candidate.written
         in_turns = any(isinstance(one.node, cst.For) for one in made.around)
@@ -223,6 +226,7 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, 
         elif not kept.guarded and (
             (candidate.named and in_turns and not read)  # there may be no turn
             or deleted_later(index, made, root_of(candidate.node))
+            or begun_anew(index, flow, way.block, candidate.node) is not None
         ):
             kept.anchors |= {"guard": way.block.node, "made": made.node}
         kept.expression = candidate.written or index.source.code(candidate.node)
@@ -457,6 +461,8 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
         places = read or places or [target_node(index, b.statement, name) for b in made]
         if places:
             last = max(places, key=index.source.position)
+            if not owner and _lasts(flow, loop, function, name, last):
+                continue
             rest = metric[len(name) :] if dotted(last) == name and not own else ""
             last = _with_its_name(index, last)
             evidence = f"{index.place(last)}: --metric"
@@ -466,6 +472,14 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
             handed = _handed_back(index, flow, loop, function, call, candidate)
             if handed is not None:
                 yield function, handed
+
+
+def _lasts(flow: Flow, loop: EpochLoop, function: Scope, name: str, read: cst.BaseExpression) -> bool:
+    """Whether the loop itself has, in an attribute, what a function only reads, and nothing sets that back in there."""
+    index = flow.index
+    shared = "." in name and flow.variable(name, function) == flow.variable(name, loop.scope)
+    set_here = bool(makers_of(flow, read, code_of(index, function)))
+    return shared and not set_here and begun_anew(index, flow, index.statement(read), read) is None
 
 
 def _with_its_name(index: Index, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -10,7 +10,7 @@ from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.loops import conjuncts
-from retrofit.survey.nodes import dotted, names_in
+from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.order import runs_always
 from retrofit.survey.ranks import of_some
 from retrofit.survey.scores.filling import Filling
@@ -156,7 +156,8 @@ def given_to(
     found = [(b, left) for b, left in found if b.statement.order < end and _within(b.statement, loop, at)]
     last = {b.statement: b for b, left in found if left == keys and b.value is not None}  # of several in a line
     found = [(b, left) for b, left in found if left != keys or b.value is None or last[b.statement] is b]
-    sure = [early for part in at.path if part.scope is scope for early in part.preceding] + ([at] if after else [])
+    sure = [early for part in at.path if part.scope is scope for early in part.preceding]
+    sure += [at] if after and not leaves(at.node) else []
 
     def is_set_anew(one: Statement) -> bool:
         later = {b.statement.node for b, _ in found if b.statement.order > one.order}

@@ -8,14 +8,13 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, head, increments, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import keepers_of_best, kept_as_number
-from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.controls import saves
-from retrofit.survey.scores.filling import EMPTIES, FILLS, is_of, parts_of
+from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.keepers import kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
@@ -30,9 +29,7 @@ from retrofit.survey.scores.values import (
     code_of,
     deleted_later,
     of_phases,
-    only_begins,
     root_of,
-    unquoted,
     written_bare,
 )
 from retrofit.survey.scores.ways import (
@@ -120,7 +117,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if leaving is not None:
         score.cut_off = index.source.position(leaving.node)[0]
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
-    begun = _begun_anew(index, flow, way.block, candidate.node) if kept is None else None
+    begun = begun_anew(index, flow, way.block, candidate.node) if kept is None else None
     if guard is not None:
         made = _last_that_makes(way, here) if begun is None else begun.siblings[begun.index - 1]
         score.anchors |= {"guard": guard.node, "made": made.node}
@@ -306,7 +303,7 @@ def _made_at(
         if not makers:
             return index.statement(candidate.node), [], False
         reaching, again = reaching_makers(index, candidate.node, makers)
-        if not reaching and _set_back(index, candidate.node).issuperset(makers):
+        if not reaching and set_back(index, candidate.node).issuperset(makers):
             return index.statement(candidate.node), [], True
         makers = _validating(index, flow, loop, reaching or makers, root_of(candidate.node))
         here = _where_of_validation(index, flow, loop, candidate.node, makers)
@@ -430,69 +427,20 @@ def _past_saving(index: Index, loop: EpochLoop, place: Statement, when: str) -> 
     return last
 
 
-def _begun_anew(index: Index, flow: Flow, place: Statement, node: cst.BaseExpression) -> Statement | None:
-    """Return the first later statement of a block in which what an expression is made of begins anew, None for none.
-
-    One in which it is filled as well counts as its making.
-    """
-    parts = parts_of(index, node)
-    ends = _set_back(index, node)
-    filled = _changing(index, parts) - _emptying(index, parts)
-    for later in place.following:
-        if any(later in one.path for one in filled):
-            continue
-        calls = [call for call in index.calls_in(later) if index.scope_of(call) is place.scope]
-        if any(later in end.path for end in ends) or any(_empties(index, flow, call, parts) for call in calls):
-            return later
-    return None
-
-
-def _empties(index: Index, flow: Flow, call: cst.Call, parts: set[str]) -> bool:
-    """Whether a local function lets one of some variables begin anew, which it is given or knows."""
-    function = flow.called(call)
-    if function is None or function.kind != "function":
-        return False
-    own = {name for name in function.parameters if dotted(argument_of(function, call, name)) in parts}
-    own |= {name for name in parts if flow.variable(name, function) == flow.variable(name, index.scope_of(call))}
-    reset = [held for one, held in index.method_calls(*EMPTIES) if index.scope_of(one) is function]
-    return any(dotted(held) in own for held in reset) or any(_begins(index, b) for b in index.bound(own, function))
-
-
-def _set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
-    """Return where what an expression is made of begins anew for the next turn: `loss_sum = 0`, `meter.reset()`."""
-    found = _emptying(index, parts_of(index, node))
-    return {one for one in found if not any(mentions(later.node, [root_of(node)]) for later in one.following)}
-
-
-def _emptying(index: Index, names: set[str]) -> set[Statement]:
-    begun = [b for b in (*index.bindings, *index.items) if unquoted(b.target) in names]
-    found = {b.statement for b in begun if _begins(index, b)}
-    return found | {index.statement(call) for call, held in index.method_calls(*EMPTIES) if is_of(index, held, names)}
-
-
-def _changing(index: Index, names: set[str]) -> set[Statement]:
-    bound = {b.statement for b in (*index.bindings, *index.items) if unquoted(b.target) in names}
-    return bound | {index.statement(call) for call, held in index.method_calls(*FILLS) if is_of(index, held, names)}
-
-
 def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statement) -> None:
     """Say of a score what lets its parts begin anew on the way from what fills them last to a statement's end."""
     index = score.index
     names, end = parts_of(index, node), at.last
-    emptying = _emptying(index, names)
-    changed = [one for one in _changing(index, names) if one.scope is at.scope and one.order <= end]
-    filled = [one for one in changed if one not in emptying]
+    resets = emptying(index, names)
+    changed = [one for one in changing(index, names) if one.scope is at.scope and one.order <= end]
+    filled = [one for one in changed if one not in resets]
     last = max(filled, key=lambda one: one.order, default=None)
     behind = [later for part in last.path for later in part.following] if last is not None else []
     behind = [one for one in behind if one.order <= end and isinstance(one.node, cst.SimpleStatementLine)]
     calls = {one: index.calls_in(one) for one in behind}
-    emptying |= {one for one in behind if any(_empties(index, flow, call, names) for call in calls[one])}
-    found = next((one for one in behind if one in emptying), None)
+    resets |= {one for one in behind if any(empties(index, flow, call, names) for call in calls[one])}
+    found = next((one for one in behind if one in resets), None)
     score.emptied = index.place(found.node, score.file) if found is not None else ""
-
-
-def _begins(index: Index, binding: Binding) -> bool:
-    return isinstance(binding.value, (cst.Integer, cst.Float)) or only_begins(index, binding)
 
 
 def _where_of_validation(

@@ -9,8 +9,17 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.nodes import dotted, names_in
+from retrofit.survey.scores.filling import Filling
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
-from retrofit.survey.scores.values import bare_of, formatted, is_collection, root_of, way_to_root, written_items
+from retrofit.survey.scores.values import (
+    bare_of,
+    formatted,
+    is_collection,
+    is_size,
+    root_of,
+    way_to_root,
+    written_items,
+)
 from retrofit.survey.scores.words import AVERAGES, direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -23,7 +32,8 @@ class Told:
     """
 
     def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
-        self._index, self._loop, self._kinds = index, loop, Kinds(index, flow, loop)
+        self._index, self._flow, self._loop = index, flow, loop
+        self._kinds = Kinds(index, flow, loop)
 
     def by(self, function: Scope) -> list[tuple[str, cst.CSTNode]]:
         """Return (expression, node) of what a function tells: what goes by the name of a measure, else all."""
@@ -64,8 +74,14 @@ class Told:
         elif not parts and not isinstance(node, cst.BaseString) and not formatted(node):
             meter = not isinstance(node, cst.Attribute) or node.attr.value in AVERAGES
             own = function.names.intersection((root_of(node), *names_in(node, called=False))) - {*function.parameters}
-            if meter and own and all(self._outlasts_loops(name, function) for name in own):
+            lasting = own and all(self._outlasts_loops(name, function) for name in own)
+            if meter and (lasting or self._fills_own(node, function)):
                 yield self._index.source.code(node)
+
+    def _fills_own(self, node: cst.BaseExpression, function: Scope) -> bool:
+        """Whether a method fills what an expression takes out of its object: `self.meter.avg`."""
+        filling = Filling(self._flow, node)
+        return root_of(node) == "self" and any(map(filling.by, self._index.calls_of(function)))
 
     def _of_name(self, name: cst.Name, function: Scope) -> Iterator[str]:
         index = self._index
@@ -73,7 +89,7 @@ class Told:
         if gone_through is not None:
             *_, whole = way_to_root(gone_through)
             yield from self._of_name(whole, function) if isinstance(whole, cst.Name) else ()
-        elif name.value not in function.parameters and self._outlasts_loops(name.value, function):
+        elif self._may_be_measured(name.value, function):
             kind, _ = self._kinds.of(name)
             if kind == SEVERAL:
                 yield from numbers_in(index, function, name.value)
@@ -89,6 +105,11 @@ class Told:
             if node is function.node:
                 break
         return None
+
+    def _may_be_measured(self, name: str, function: Scope) -> bool:
+        values = [b.value for b in self._index.bound([name], function)]
+        sizes = bool(values) and all(value is not None and is_size(value) for value in values)
+        return name not in function.parameters and not sizes and self._outlasts_loops(name, function)
 
     def _outlasts_loops(self, name: str, function: Scope) -> bool:
         """Whether a function gives a variable a value outside its loops, so that it is no single batch's."""

@@ -12,10 +12,11 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, mentions, method_name, names_in
+from retrofit.survey.scores.filling import begins
 from retrofit.survey.scores.making import TRAINED, Making, changes
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told
-from retrofit.survey.scores.values import in_loop, only_begins, target_node
+from retrofit.survey.scores.values import in_loop, target_node
 from retrofit.survey.scores.words import AVERAGES, NO_VALUE, direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -85,7 +86,7 @@ def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[
     bindings = [b for b in index.bindings if in_loop(index, loop, b.statement.node) or b.statement.scope in trains]
     #: What is added up, and what of that begins anew among the batches, so that it is a part's when they are over.
     added = {(b.target, b.statement.scope) for b in bindings if _adds(b)}
-    begun = {(b.target, b.statement.scope) for b in bindings if _of_batch(b, loop) and _begins(index, b)}
+    begun = {(b.target, b.statement.scope) for b in bindings if _of_batch(b, loop) and begins(index, b)}
     for binding in bindings:
         here, name = binding.statement, binding.target
         if not name.isidentifier():
@@ -93,7 +94,7 @@ def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[
         made = {(one, here.scope) for one in names_in(binding.value)} if binding.value is not None else set()
         every = isinstance(here.path[-2].node, cst.If) and not added.isdisjoint(made)  # so many steps
         summed = _adds(binding) and (name, here.scope) not in begun
-        alone = not (_of_batch(binding, loop) or _begins(index, binding) or binding.value is None)
+        alone = not (_of_batch(binding, loop) or begins(index, binding) or binding.value is None)
         if summed or alone or every:
             yield target_node(index, here, name), here.node
 
@@ -109,10 +110,6 @@ def _of_batch(binding: Binding, loop: EpochLoop) -> bool:
     here = binding.statement
     around = here.path[here.path.index(loop.statement) + 1 :] if here.scope is loop.scope else here.path
     return any(isinstance(part.node, (cst.For, cst.While)) for part in around if part.scope is here.scope)
-
-
-def _begins(index: Index, binding: Binding) -> bool:
-    return isinstance(binding.value, (cst.Integer, cst.Float)) or only_begins(index, binding)
 
 
 def _adds(binding: Binding) -> bool:

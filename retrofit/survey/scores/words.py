@@ -48,7 +48,8 @@ class Candidate:
         saved: whether a checkpoint is saved by it.
         call: the loop's call of the function that keeps it, None where the loop itself has it.
         inner: the further calls on the way to that function, where others lie between.
-        rest: what is to be taken out of what the function returns.
+        rest: what is to be taken out of the node's value.
+        taken: what takes that value out of what the function returns.
         made: the statement of the loop that makes it, where that is no assignment.
         written: its code, where that is more than the node's.
         named: whether the user names it.
@@ -65,6 +66,7 @@ class Candidate:
     call: cst.Call | None = None
     inner: tuple[cst.Call, ...] = ()
     rest: str = ""
+    taken: str = ""
     made: Statement | None = None
     written: str = ""
     named: bool = False
