@@ -245,6 +245,17 @@ def test_so_where_the_statements_that_come_next_read_it(tmp_path: Path, later: s
     assert bool(plan_of(tmp_path, text).questions) == asked
 
 
+def test_an_optimizer_is_handed_over_in_each_branch_where_a_choice_may_build_none(tmp_path: Path) -> None:
+    """An evaluation needs none, and leaves before anything reads it."""
+    built = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    choice = f"if kind == 'sgd':\n    {built}elif kind == 'adam':\n    {built.replace('SGD', 'Adam')}"
+    text = script(MEASURED, "acc = best = 0\nif testing:\n    print(evaluate(model))\n    exit()")
+    new = rewritten(plan_of(tmp_path, text.replace(built, choice)))
+    assert new.count("    GPA.pai_tracker.set_optimizer_instance(optimizer)\n") == 2
+    new = rewritten(plan_of(tmp_path, text.replace(built, f"{choice}else:\n    {built.replace('SGD', 'Adagrad')}")))
+    assert new.count("\nGPA.pai_tracker.set_optimizer_instance(optimizer)\n") == 1
+
+
 def test_so_where_the_statements_around_the_block_read_it(tmp_path: Path) -> None:
     """A function that builds a model of some names alone, and returns it whatever its name."""
     text = script(MEASURED, "acc = best = 0")
