@@ -292,6 +292,7 @@ def run_long():
         "engine = importlib.import_module('lib.engine')\n    engine.run()",
         "engine = importlib.import_module('lib.engine')\n    run = getattr(engine, 'run')\n    run()",
         "getattr(importlib.import_module('lib.engine'), 'run')()",
+        "getattr(0, 'to run', getattr(0, 'run', None))\n    importlib.import_module('lib.engine').run()",
         "importlib.import_module('lib.engine').run()",
     ],
 )
