@@ -272,6 +272,17 @@ def test_a_score_is_kept_before_what_it_is_taken_from_is_deleted(tmp_path: Path,
     assert new.rstrip().endswith("pai_distributed.report_validation_score(pai_score, model)")
 
 
+def test_a_value_of_the_last_batch_is_kept_before_what_it_is_taken_from_is_deleted(tmp_path: Path) -> None:
+    text = script().replace("loss = criterion(model(x), y)", "losses = criterion(model(x), y)")
+    text = text.replace("loss.backward()", "losses['all'].backward()")
+    text = text.replace("optimizer.step()\n", "optimizer.step()\n        del x, losses\n")
+    new = rewritten(plan_of(tmp_path, text, Options(metric="losses['all']", mode="min")))
+    assert "    pai_score = None\n    for x, y in loader:\n" in new
+    kept, _, after = new.partition("        del x, losses\n")
+    assert "        pai_score = losses['all']\n" in kept
+    assert "\n    pai_distributed.report_validation_score(pai_score, model)\n" in after
+
+
 #: A score that is measured again only under further conditions.
 AGAIN = """
 if epoch % 2 == 0:
