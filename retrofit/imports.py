@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from retrofit.late_imports import MAY_IMPORT_LATE, written_names
 from retrofit.paths import added_folders
 from retrofit.root import holds_more, project_root
 from retrofit.source import Source
@@ -135,6 +136,9 @@ def imports(path: Path, name: str, data: bytes, relative: bool = True) -> Iterat
             prefix = ".".join(base) if node.level else node.module or ""
             yield from with_parents(prefix)
             yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
+    if tree and MAY_IMPORT_LATE.search(data):
+        for late in written_names(tree, name, path.name == "__init__.py"):
+            yield from with_parents(late)
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

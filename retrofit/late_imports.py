@@ -1,4 +1,4 @@
-"""What a project says of the modules that it imports by a name made at run time: `import_module(f"models.{name}")`."""
+"""What a project says of the modules that it imports when it runs: `import_module(f"models.{name}")`."""
 
 from __future__ import annotations
 
@@ -46,6 +46,26 @@ def made_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[Made
         module: its own full name, "" for the entry script.
         is_package: whether it is a package's `__init__.py`.
     """
+    for parts in _named(tree, module, is_package):
+        if None in parts:
+            yield MadeName(parts[0] or "", parts[-1] or "")
+
+
+def written_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
+    """Yield the names that are written down by which a file imports modules: `import_module("models.unet")`.
+
+    Args:
+        tree: the file.
+        module: its own full name, "" for the entry script.
+        is_package: whether it is a package's `__init__.py`.
+    """
+    for parts in _named(tree, module, is_package):
+        if None not in parts:
+            yield "".join(part or "" for part in parts)
+
+
+def _named(tree: ast.Module, module: str, is_package: bool) -> Iterator[list[str | None]]:
+    """Yield the pieces of the names by which a file imports modules when it runs, their packages in full."""
     values: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -59,13 +79,10 @@ def made_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[Made
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if called not in ("import_module", "__import__"):
             continue
-        parts = _parts(node.args[0], known)
-        if None not in parts:
-            continue
-        begins, ends = parts[0] or "", parts[-1] or ""
-        if begins.startswith("."):
-            begins = _absolute(begins, node, module, is_package)
-        yield MadeName(begins, ends)
+        first, *others = _parts(node.args[0], known)
+        if first is not None and first.startswith("."):
+            first = _absolute(first, node, module, is_package)
+        yield [first, *others]
 
 
 def _parts(node: ast.expr, known: dict[str, ast.expr]) -> list[str | None]:

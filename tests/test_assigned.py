@@ -245,6 +245,17 @@ def test_so_where_the_statements_that_come_next_read_it(tmp_path: Path, later: s
     assert bool(plan_of(tmp_path, text).questions) == asked
 
 
+def test_an_optimizer_is_handed_over_in_each_branch_where_a_choice_may_build_none(tmp_path: Path) -> None:
+    """An evaluation needs none, and leaves before anything reads it."""
+    built = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    choice = f"if kind == 'sgd':\n    {built}elif kind == 'adam':\n    {built.replace('SGD', 'Adam')}"
+    text = script(MEASURED, "acc = best = 0\nif testing:\n    print(evaluate(model))\n    exit()")
+    new = rewritten(plan_of(tmp_path, text.replace(built, choice)))
+    assert new.count("    GPA.pai_tracker.set_optimizer_instance(optimizer)\n") == 2
+    new = rewritten(plan_of(tmp_path, text.replace(built, f"{choice}else:\n    {built.replace('SGD', 'Adagrad')}")))
+    assert new.count("\nGPA.pai_tracker.set_optimizer_instance(optimizer)\n") == 1
+
+
 def test_so_where_the_statements_around_the_block_read_it(tmp_path: Path) -> None:
     """A function that builds a model of some names alone, and returns it whatever its name."""
     text = script(MEASURED, "acc = best = 0")
@@ -259,6 +270,17 @@ def test_a_score_is_kept_before_what_it_is_taken_from_is_deleted(tmp_path: Path,
     new = rewritten(plan_of(tmp_path, text))
     assert "    stats = evaluate(model)\n    pai_score = stats['acc']\n" in new
     assert new.rstrip().endswith("pai_distributed.report_validation_score(pai_score, model)")
+
+
+def test_a_value_of_the_last_batch_is_kept_before_what_it_is_taken_from_is_deleted(tmp_path: Path) -> None:
+    text = script().replace("loss = criterion(model(x), y)", "losses = criterion(model(x), y)")
+    text = text.replace("loss.backward()", "losses['all'].backward()")
+    text = text.replace("optimizer.step()\n", "optimizer.step()\n        del x, losses\n")
+    new = rewritten(plan_of(tmp_path, text, Options(metric="losses['all']", mode="min")))
+    assert "    pai_score = None\n    for x, y in loader:\n" in new
+    kept, _, after = new.partition("        del x, losses\n")
+    assert "        pai_score = losses['all']\n" in kept
+    assert "\n    pai_distributed.report_validation_score(pai_score, model)\n" in after
 
 
 #: A score that is measured again only under further conditions.

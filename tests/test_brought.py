@@ -535,9 +535,11 @@ def test_a_training_pass_has_no_name_that_a_validation_called_twice_has_too(tmp_
     train = "def train(model, loader):\n    acc = model(1)\n    acc.backward()\n    print(acc)\n\n\n"
     twice = "train(model, loader)\nvalidate(model, loader)\nif averages:\n    validate(model, loader)"
     [question] = planned(tmp_path, train + DEEP, twice, "acc").questions
-    assert "`acc` has no meaning in this epoch loop" in question.message
-    assert "`measure`" in question.message
-    assert "`train`" in question.message
+    assert (
+        "`acc` has no meaning in this epoch loop; say whose is meant with --metric train:acc (line 2). It cannot be \
+brought to it from `measure` (line 11): let each function"
+        in question.message
+    )
     for functions, epoch, metric in ((train + DEEP, twice, "train:acc"), (train, "train(model, loader)", "acc")):
         assert "pai_score = train(model, loader)" in rewritten(planned(tmp_path, functions, epoch, metric))
 
@@ -547,7 +549,6 @@ NOT_BROUGHT = {
     "in a loop": (DEEP.replace("        measure(", "        for _ in range(2):\n            measure("), "acc"),
     "a generator": (DEEP.replace("print(acc)", "yield acc"), "acc"),
     "nowhere": (DEEP, "f1"),
-    "in no such function": (DEEP, "evaluate:acc"),
 }
 
 
@@ -557,6 +558,42 @@ def test_what_cannot_be_brought_is_asked_about(tmp_path: Path, functions: str, m
     assert question.code == "PAI105"
     assert "has no meaning in this epoch loop" in question.message
     assert ("cannot be brought to it from `measure` (line 5)" in question.message) is (metric != "f1")
+
+
+def test_a_function_that_has_no_such_variable_is_told_from_one_that_has(tmp_path: Path) -> None:
+    [question] = planned(tmp_path, DEEP, metric="evaluate:acc").questions
+    assert "`acc` has no meaning in this epoch loop; say whose is meant with --metric measure:acc (line 5)." in (
+        question.message
+    )
+
+
+#: A pass of the training, of whose cost another function makes the value, and a third one tells it.
+PASS = """
+def weighted(losses):
+    cost = 0
+    for one in losses:
+        cost = cost + one
+    return cost
+
+
+def tell(cost):
+    print(cost)
+
+
+def train(model, loader):
+    cost = weighted(model(1))
+    cost.backward()
+    tell(cost.item())
+
+
+"""
+
+
+def test_what_makes_a_variable_and_what_is_given_it_are_no_others_of_its_name(tmp_path: Path) -> None:
+    twice = f"{code(PASS)}def other(model, loader):\n    weighted(model(2))\n\n\n"
+    new = rewritten(planned(tmp_path, twice, "train(model, loader)\nother(model, loader)", "cost"))
+    assert "    tell(cost.item())\n    return cost\n" in new
+    assert "pai_score = train(model, loader)" in new
 
 
 METER = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retrofit.late_imports import MadeName, alternatives, made_names, named_in_data
+from retrofit.late_imports import MadeName, alternatives, made_names, named_in_data, written_names
 from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
 from retrofit.project import load_project
@@ -249,6 +249,58 @@ def test_data_of_another_script_is_left_alone(tmp_path: Path) -> None:
 )
 def test_what_is_written_down_of_a_made_name(expression: str, found: list[MadeName]) -> None:
     assert list(made_names(ast.parse(expression), "pack.sub", True)) == found
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("import_module('nets.unet')", ["nets.unet"]),
+        ("name = 'nets.unet'\nimport_module(name)", ["nets.unet"]),
+        ("__import__('nets.' + 'unet')", ["nets.unet"]),
+        ("import_module('.unet', package=__name__)", ["pack.sub.unet"]),
+        ("import_module('..unet', __package__)", ["pack.unet"]),
+        ("import_module('nets.' + n)", []),
+        ("import_module()", []),
+    ],
+)
+def test_a_name_that_is_written_down_is_no_made_one(expression: str, found: list[str]) -> None:
+    assert list(written_names(ast.parse(expression), "pack.sub", True)) == found
+
+
+#: A module of two functions that train: the one is meant that the script calls.
+WRITTEN = """
+import torch
+
+def run():
+    model = torch.nn.DataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).backward()
+            optimizer.step()
+        val_loss = validate(model)
+
+def run_long():
+    model = torch.nn.DataParallel(torch.nn.Linear(4, 1))
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "engine = importlib.import_module('lib.engine')\n    engine.run()",
+        "engine = importlib.import_module('lib.engine')\n    run = getattr(engine, 'run')\n    run()",
+        "getattr(importlib.import_module('lib.engine'), 'run')()",
+        "getattr(0, 'to run', getattr(0, 'run', None))\n    importlib.import_module('lib.engine').run()",
+        "importlib.import_module('lib.engine').run()",
+    ],
+)
+def test_a_module_imported_by_a_name_that_is_written_down_is_followed(plan: Planner, body: str) -> None:
+    main = f"import importlib\n\ndef main():\n    {body}\n\nmain()\n"
+    texts = changed(plan({"main.py": main, "lib/engine.py": WRITTEN}))
+    head, long = texts["engine.py"].split("def run_long")
+    assert ("report_validation_score(" in head, "pai_distributed" in long) == (True, False)
 
 
 def test_a_folder_of_many_modules_is_no_folder_of_alternatives(tmp_path: Path) -> None:

@@ -26,6 +26,13 @@ _USUAL_NAMES = {"torch": "torch", "nn": "torch.nn", "optim": "torch.optim"}
 _ASKING_ENVIRONMENT = ("os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefault")
 
 
+def _module_imported(node: cst.BaseExpression | None) -> str:
+    """Return the module that `import_module("y")` imports, "" where no name is written down, or for anything else."""
+    imports = isinstance(node, cst.Call) and last_name(node.func) == "import_module"
+    given = argument(node, "name", 0) if isinstance(node, cst.Call) and imports else None
+    return str(given.evaluated_value) if isinstance(given, cst.SimpleString) else ""
+
+
 class Index(Gathered):
     """What the files of a project hold, gathered in one walk over each.
 
@@ -85,24 +92,24 @@ class Index(Gathered):
             file, scope, value = self.file_of(one.statement.scope), one.statement.scope, one.value
             if dotted(value) == "None" or "." in one.target:
                 continue
-            full = None
-            if isinstance(value, cst.Call) and last_name(value.func) == "import_module" and value.args:
-                given = value.args[0].value
-                full = given.evaluated_value if isinstance(given, cst.SimpleString) else None
-            elif isinstance(value, cst.Name) and one.target in scope.outer:
+            full = _module_imported(value) or None
+            if full is None and isinstance(value, cst.Name) and one.target in scope.outer:
                 full = next(iter(scope.imports.get(value.value, ())), None)
-            values.setdefault((file, one.target), set()).add(full if isinstance(full, str) else None)
+            values.setdefault((file, one.target), set()).add(full)
         for (file, name), fulls in values.items():
             if len(fulls) == 1 and (full := next(iter(fulls))) is not None and name not in file.aliases:
                 file.aliases = {name: full, **file.aliases}  # rather than the function's own name for it
 
     def _name_chosen_modules(self) -> None:
-        """Take a name of imported modules, of which the script chooses one, as if each were imported by that name."""
+        """Take a name of imported modules, of which the script chooses one, as if each were imported by that name.
+
+        `import_module("y")` is one of them.
+        """
         held: dict[tuple[Scope, str], list[str]] = {}
         for one in self.bindings:
             scope, (first, _, rest) = one.statement.scope, (dotted(one.value) or "").partition(".")
             if first != "None" and "." not in one.target:
-                module = self.file_of(scope).aliases.get(first, "")
+                module = _module_imported(one.value) or self.file_of(scope).aliases.get(first, "")
                 held.setdefault((scope, one.target), []).append(f"{module}.{rest}" if rest else module)
         for (scope, name), modules in held.items():
             if name not in scope.parameters and self._modules.keys() >= {*modules}:
@@ -144,6 +151,13 @@ class Index(Gathered):
         if (name, scope) not in self._resolved:
             self._resolved[name, scope] = self._imported(name, scope, frozenset())
         return self._resolved[name, scope]
+
+    def member_imported(self, node: cst.BaseExpression) -> tuple[Scope, str] | None:
+        """Return what `import_module("y").x` means, as `imported` does for a name; None for anything else."""
+        if not isinstance(node, cst.Attribute) or not (full := _module_imported(node.value)):
+            return None
+        found = self._member(f"{full}.{node.attr.value}", frozenset())
+        return found[0] if len(found) == 1 else None
 
     def _imported(self, name: str, scope: Scope, seen: frozenset[tuple[str, str]]) -> list[tuple[Scope, str]]:
         file = self.file_of(scope)

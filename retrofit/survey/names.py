@@ -11,7 +11,7 @@ import libcst as cst
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.displays import chosen_of
 from retrofit.survey.index import Index, Scope
-from retrofit.survey.nodes import dotted, last_name
+from retrofit.survey.nodes import attribute_asked, dotted, last_name
 
 Variable = tuple[Scope, str]
 
@@ -87,9 +87,12 @@ class Names:
 
     def defined(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
         """Return the local function or class that a name means in ``scope``."""
+        if isinstance(node, cst.Call) and (asked := attribute_asked(node)):
+            node = cst.Attribute(node.args[0].value, cst.Name(asked))
         name = dotted(node)
         if name is None:
-            return self._of_base(node, scope)
+            holder, name = self.index.member_imported(node) or (scope, "")
+            return holder.inner.get(name) or self._of_base(node, scope)
         if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
             return self._method(scope.enclosing_class, name.removeprefix("self."))
         holder, name = self.variable(name, scope)

@@ -171,7 +171,8 @@ def attribute_asked(node: cst.CSTNode) -> str:
     if not isinstance(node, cst.Call) or dotted(node.func) != "getattr" or len(node.args) < 2:
         return ""
     name = node.args[1].value
-    return str(name.evaluated_value) if isinstance(name, cst.SimpleString) else ""
+    asked = str(name.evaluated_value) if isinstance(name, cst.SimpleString) else ""
+    return asked if asked.isidentifier() else ""
 
 
 def guards_main(node: cst.CSTNode) -> bool:

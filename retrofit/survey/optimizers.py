@@ -163,7 +163,11 @@ def _place(
     optimizer.rebuilt = [_rebuilding(index, flow, one, handover) for one in elsewhere]
     running = called_in(index, flow, *bodies) if in_process else ()
     late = [one.statement for one in optimizer.rebuilt if one.scope in running]
-    apart = len(here) > 1 and (anchor in leading or any(given_before(anchor, one, [optimizer.target]) for one in here))
+    apart = len(here) > 1 and (
+        anchor in leading
+        or (not in_process and _passed_by(anchor, optimizer))
+        or any(given_before(anchor, one, [optimizer.target]) for one in here)
+    )
     inside = [s for s in (here if apart else [anchor]) if not bodies.isdisjoint(s.path)]
     if in_process or not all(leads_to(s, loop.training) for s in inside for loop in loops if loop.statement in s.path):
         late += inside or (here[-1:] if apart else [])
@@ -172,6 +176,15 @@ def _place(
         optimizer.anchors["made"] = index.statement(first).node
         optimizer.rebuilt += [_rebuilding(index, flow, one, handover) for one in further]
     optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
+
+
+def _passed_by(choice: Statement, optimizer: Optimizer) -> bool:
+    """Whether a choice of optimizers may build none, as it has no `else`, and none is there before."""
+    last: cst.CSTNode = choice.node
+    while isinstance(last, cst.If) and last.orelse is not None:
+        last = last.orelse
+    given = optimizer.index.bound([optimizer.target], choice.scope)
+    return isinstance(last, cst.If) and all(one.statement.order >= choice.order for one in given)
 
 
 def finished_after(model: Model, built: Statement) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
-from retrofit.survey.nodes import dotted, last_name
+from retrofit.survey.nodes import attribute_asked, dotted, last_name
 
 
 def reachable(
@@ -26,6 +26,7 @@ def reachable(
     """
     mentions: dict[Scope, dict[object, cst.BaseExpression]] = defaultdict(dict)
     named: list[cst.BaseExpression] = [*index.nodes_of(cst.Name), *index.nodes_of(cst.Attribute), *flow.lookups.nodes]
+    named += [call for call in index.calls if attribute_asked(call)]
     members = {one.attr for one in index.nodes_of(cst.Attribute)}  # `runner.test` means no function `test`
     for node in named:
         if node in members:

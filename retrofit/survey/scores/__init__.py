@@ -40,7 +40,7 @@ from retrofit.survey.scores.site import can_be_brought, comes_with_steps, score_
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
 from retrofit.survey.scores.validation import named_scores
-from retrofit.survey.scores.values import code_of, counts_turns, in_loop
+from retrofit.survey.scores.values import code_of, counts_turns, in_loop, variable_of
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
@@ -160,12 +160,14 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
             continue
         score.known = score.known and not (owner_of(metric)[0] and one.candidate.call is None)
         if not score.known:
-            score.owners = owners(index, flow, loop, score.expression)
+            knowing = owners(index, flow, loop, score.expression)
+            score.owners = _answers(index, flow, loop, score, sorted(knowing, key=lambda f: f.name), score.expression)
         tell_ranks(flow, score, one.candidate, making)
         _tell_making(score, one, turns, carried)
         score.named = bool(metric)
         for function, _ in measured:
-            score.namesakes = _namesakes(index, flow, loop, score, function, metric)
+            others = namesakes(index, flow, loop, metric, function, score)
+            score.namesakes = _answers(index, flow, loop, score, [function, *others] if others else [], metric)
         if metric:
             tell_unset(flow, loop, score, one.candidate)
         if not metric:
@@ -180,18 +182,13 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         yield score
 
 
-def _namesakes(
-    index: Index, flow: Flow, loop: EpochLoop, score: Score, function: Scope, metric: str
+def _answers(
+    index: Index, flow: Flow, loop: EpochLoop, score: Score, functions: Iterable[Scope], metric: str
 ) -> list[tuple[str, str, bool]]:
-    """Return what the user's word for the score may mean, where that is not plain; see `Score.namesakes`.
-
-    Args:
-        function: the function whose variable is taken.
-    """
-    others = namesakes(index, flow, loop, metric, function, score)
-    found = []
-    for one in [function, *others] if others else []:
-        bound, answer = index.bound([metric], one), f"{one.name}:{metric}"
+    """Return what names the variable of each of some functions as the score; see `Score.namesakes`."""
+    name, found = variable_of(cst.parse_expression(owner_of(metric)[1])), []
+    for one in functions:
+        bound, answer = index.bound([name], one), f"{one.name}:{metric}"
         node = bound[0].statement.node if bound else one.node  # it may be a parameter
         found.append((answer, index.place(node, score.file), can_be_brought(index, flow, loop, answer, node)))
     return found

@@ -13,12 +13,14 @@ from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, names_in
+from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import tracked_scores
+from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.filling import begun_anew
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
+from retrofit.survey.scores.namesakes import made_of
 from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.standins import StandIn, StandIns
 from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
@@ -438,7 +440,8 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
     knowing = _knowing(index, flow, loop, name, owner)
     ways = {f: way for f, way in led_to_once(index, flow, loop).items() if f in knowing}
     apart = [f for f in ways if not trains(index, f)]
-    if not owner and not apart and not all(trains(index, f) for f in knowing):
+    making = called_in(index, flow, *(one for f in ways for one in made_of(index, name, f)))
+    if not owner and not apart and not all(f in making or trains(index, f) for f in knowing):
         return  # another one that it leads to in several ways is meant
     through = {f: [g for call in ways[f] if (g := flow.called(call)) is not None] for f in apart}
     validating = [f for f in apart if any(is_validation(index, one) for one in through[f])]
@@ -490,16 +493,16 @@ def _with_its_name(index: Index, node: cst.BaseExpression) -> cst.BaseExpression
     return node
 
 
-def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[tuple[str, str]]:
-    """Return the names and places of the functions below the epoch loop that know an expression's name."""
+def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[Scope]:
+    """Return the functions below the epoch loop that give an expression's name a value."""
     name = variable_of(cst.parse_expression(expression))
-    knowing = _knowing(index, flow, loop, name)
-    found = {f.name: index.place(b.statement.node) for f in knowing for b in index.bound([name], f)}
-    return sorted(found.items())
+    return [f for f in _knowing(index, flow, loop, name) if index.bound([name], f)]
 
 
 def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = "") -> list[Scope]:
     """Return the functions below the epoch loop that know a variable; of an attribute, those that set it, if any do.
+
+    What one of them only hands on to another, as to log it, is its own.
 
     Args:
         owner: the name of the only one that is meant, "" for any.
@@ -507,12 +510,20 @@ def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = 
     running = [f for f in called_in(index, flow, loop.statement) if f.kind == "function" and owner in ("", f.name)]
     knowing = [f for f in running if name.partition(".")[0] in f.names]
     if "." not in name:
-        return knowing
+        handed = {flow.called(call) for f in knowing for call in index.calls_of(f) if _hands_on(flow, call, name)}
+        return [f for f in knowing if f not in handed]
     given = [b for b in (*index.bindings, *index.items) if b.target.partition("[")[0] == name]
     setting = {b.statement.scope for b in given}
     own = loop.scope.enclosing_class is not None
     same = [f for f in knowing if not own or flow.variable(name, f) == flow.variable(name, loop.scope)]
     return [f for f in same if f in setting] or knowing
+
+
+def _hands_on(flow: Flow, call: cst.Call, name: str) -> bool:
+    """Whether a call gives a local function a variable that is named there as it is here."""
+    function = flow.called(call)
+    given = argument_of(function, call, name) if function is not None and name in function.parameters else None
+    return given is not None and mentions(given, [name])
 
 
 def owner_of(metric: str) -> tuple[str, str]:

@@ -29,7 +29,7 @@ def namesakes(index: Index, flow: Flow, loop: EpochLoop, name: str, function: Sc
         return []
     conditional = score.kept is not None and bool(score.kept.condition)
     below = called_in(index, flow, index.statement(function.node))
-    making = called_in(index, flow, *_made_of(index, name, function))
+    making = called_in(index, flow, *made_of(index, name, function))
     once = _once_in_a_turn(index, flow, loop)
     validating = {one for one in once if is_validation(index, one)}
     validating |= called_in(index, flow, *(index.statement(one.node) for one in validating))
@@ -50,7 +50,7 @@ def _has_its_own(index: Index, name: str, function: Scope) -> bool:
     return given and name not in function.parameters and name not in function.outer
 
 
-def _made_of(index: Index, name: str, function: Scope) -> list[Statement]:
+def made_of(index: Index, name: str, function: Scope) -> list[Statement]:
     """Return the statements of a function that make a variable, and what that is made of."""
     found: list[Statement] = []
     waiting, seen = [name], set[str]()

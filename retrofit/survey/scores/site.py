@@ -77,7 +77,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if way.ranks == "all":
         inside = [part for part in inside if not exclude_each_other(part, way.block)]
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
-    in_each = way.block if kept is not None and isinstance(way.block.node, (cst.For, cst.While)) else None
+    deleted = deleted_later(index, here, name)
+    in_each = _taken_in_turns(way, kept, deleted)
     guard = None if together else way.guard or in_each
     compared = index.statement(candidate.node) if candidate.node in index.parents else way.block
     before = _choice_before(compared, way) if together and not inside else None
@@ -121,7 +122,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if guard is not None:
         made = _last_that_makes(way, here) if begun is None else begun.siblings[begun.index - 1]
         score.anchors |= {"guard": guard.node, "made": made.node}
-    elif (again or deleted_later(index, here, name)) and not direct:
+    elif (again or deleted) and not direct:
         score.anchors["made"] = way.block.node
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
@@ -272,6 +273,18 @@ def _block_that_parts(
             choice = index.parents[choice]
         return choice
     return way.block.node if guard is None and _is_filled_by(index, way.block, name) else None
+
+
+def _taken_in_turns(way: Way, kept: KeptScore | None, deleted: Statement | None) -> Statement | None:
+    """Return the loop in each turn of which a score is taken: by the function that keeps it, or before it is deleted.
+
+    Args:
+        deleted: where what it is taken from is deleted.
+    """
+    if kept is not None:
+        return way.block if isinstance(way.block.node, (cst.For, cst.While)) else None
+    spent = deleted is not None and way.block in deleted.path[:-1]
+    return way.block if spent and isinstance(way.block.node, cst.For) else None
 
 
 def _last_that_makes(way: Way, here: Statement) -> Statement:

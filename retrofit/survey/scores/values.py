@@ -237,14 +237,16 @@ def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> boo
     )
 
 
-def deleted_later(index: Index, made: Statement, name: str) -> bool:
-    """Whether a name is deleted after a place of its function: `del stats`."""
-    return any(
-        isinstance(small, cst.Del) and name in names_in(small)
+def deleted_later(index: Index, made: Statement, name: str) -> Statement | None:
+    """Return where a name is deleted first after a place of its function, `del stats`; None where it is not."""
+    found = (
+        later
         for later in index.statements
         if later.scope is made.scope and later.order > made.order and isinstance(later.node, cst.SimpleStatementLine)
         for small in later.node.body
+        if isinstance(small, cst.Del) and name in names_in(small)
     )
+    return next(found, None)
 
 
 def parted(code: str) -> tuple[str, list[str]]:

@@ -70,7 +70,7 @@ class Score(Site):
         kept: where a function keeps the score to itself, how it is to return it; the site is its call then.
         when: a condition, the same on all ranks, under which they have something to hand over; "" for always.
         known: whether the expression's names have a meaning at that place.
-        owners: where they have none, the functions that know them, and where they do.
+        owners: where they have none, the variables of functions that have one, as in `namesakes`.
         against: what in the script shows the other direction than `evidence`, "" for nothing.
         outdone: what decides on checkpoints in place of it, where only its name speaks for it, and the place; else "".
         saved: whether a checkpoint is saved by it.
@@ -111,7 +111,7 @@ class Score(Site):
     kept: KeptScore | None = None
     when: str = ""
     known: bool = True
-    owners: list[tuple[str, str]] = field(default_factory=list)
+    owners: list[tuple[str, str, bool]] = field(default_factory=list)
     against: str = ""
     outdone: tuple[str, str] = ("", "")
     saved: bool = False
