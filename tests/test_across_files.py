@@ -2084,3 +2084,20 @@ def test_what_the_body_of_a_class_imports_is_a_method_of_it(plan_project: Planne
     assert "    pai_distributed.report_validation_score(loss, model)" in files["main.py"]
     assert "finish_initialization()" in files["fit.py"]
     assert {*files} == {"main.py", "fit.py"}
+
+
+@pytest.mark.parametrize(
+    ("begun", "together"),
+    [
+        ("    if args.reset:\n        optimizer = torch.optim.AdamW(model.parameters())", True),
+        ("    optimizer = torch.optim.AdamW(model.parameters())", False),
+    ],
+    ids=["in some turns", "in each"],
+)
+def test_a_loop_that_makes_its_optimizer_anew_in_some_turns_trains_on_in_the_others(
+    plan_project: Planner, begun: str, together: bool
+) -> None:
+    main = BRIDGED.replace("for i in range(10):", f"for i in range(10):\n{begun}\n    bridge.optimizer = optimizer")
+    parts = {"bridge/__init__": BRIDGE, "bridge/fit": FIT, "bridge/judge": JUDGE}
+    loops = plan_project(main.replace("bridge.fit", "bridge.fit(loader, 3)\n    bridge.fit"), **parts).questions
+    assert (loops == []) is together, loops
