@@ -52,6 +52,7 @@ class Launch:
         name: the launch script's own file name.
         module: the script's full name, where it is started as a module of its package; else "".
         program: the text of what trains round after round, where it is not beside the script; else "".
+        sees_all: whether the initialisation sees all GPUs, and not the first one alone.
 
     Raises:
         ValueError: for a value that no launch script can be made of.
@@ -65,6 +66,7 @@ class Launch:
     name: str = "train_distributed.sh"
     module: str = ""
     program: str = ""
+    sees_all: bool = False
 
     def __post_init__(self) -> None:
         if not self.script or self.script.startswith("/") or "\0" in self.script:
@@ -102,6 +104,7 @@ def launch_script(template_text: str, plan: Launch) -> str:
         save_name=plan.save_name,
         nproc_per_node=plan.nproc_per_node,
         gpus=plan.gpus,
+        sees_all=plan.sees_all,
         launcher=plan.launcher,
         name=plan.name,
         module=plan.module,

@@ -215,6 +215,7 @@ def _launch(script: Script, recipe: Recipe, options: Options, save_name: str, na
         launcher=chosen_launcher(script, options)[0],  # type: ignore[arg-type]
         name=name,
         program=launcher_program(recipe) if options.inline or script.inlined else "",
+        sees_all=script.other_gpu is not None,
     )
 
 

@@ -410,6 +410,9 @@ def _decisions(script: Script, options: Options, save_name: str, launched: bool)
         found.append(("processes", *_processes(script, options)))
     if options.gpus:
         found.append(("GPUs", options.gpus, options.origin("gpus")))
+    if launched and script.other_gpu is not None:
+        taken = f"{script.other_gpu.place()} takes {script.other_gpu.name}"
+        found.append(("initialisation", "sees all GPUs (INIT_GPUS)", taken))
     return found
 
 

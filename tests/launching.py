@@ -183,15 +183,15 @@ class Run:
         launcher: Launcher = "torchrun",
         initialise: str = INITIALISE,
         module: str = "",
+        sees_all: bool = False,
     ) -> None:
         """Write the training script and its launcher."""
         self.project.mkdir(exist_ok=True)
         (self.project / script).write_text(PREAMBLE + initialise + body, "utf-8")
         nodes = self.project.joinpath(*[".."] * module.count("."), HELPER.name, "nodes")
         shutil.copytree(HELPER / "nodes", nodes, dirs_exist_ok=True)
-        self.launcher.write_text(
-            launch_script(TEMPLATE, Launch(script, save_name, nproc, gpus, launcher, module=module)), "utf-8"
-        )
+        plan = Launch(script, save_name, nproc, gpus, launcher, module=module, sees_all=sees_all)
+        self.launcher.write_text(launch_script(TEMPLATE, plan), "utf-8")
         self.launcher.chmod(0o755)
 
     def start(self, *arguments: str, output: Path | None = None, **env: str) -> subprocess.Popen[bytes]:

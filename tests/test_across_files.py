@@ -2027,3 +2027,77 @@ def test_a_function_of_another_file_that_is_handed_over_returns_its_score(plan_p
     assert new.endswith(
         "        pai_score = each_epoch(*given)\n        pai_distributed.report_validation_score(pai_score, model)\n"
     )
+
+
+BRIDGE = """
+class Bridge:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    from .fit import fit
+    from .judge import judge
+"""
+FIT = """
+import torch.nn.functional as F
+
+def fit(self, loader, epochs):
+    self.model.train()
+    for epoch in range(epochs):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+"""
+JUDGE = """
+import torch
+import torch.nn.functional as F
+
+def judge(self, loader):
+    self.model.eval()
+    total = 0
+    with torch.no_grad():
+        for x, y in loader:
+            total += F.cross_entropy(self.model(x), y).item()
+    return total / len(loader)
+"""
+BRIDGED = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from bridge import Bridge
+
+model = DDP(Net())
+optimizer = torch.optim.AdamW(model.parameters())
+bridge = Bridge(model, optimizer)
+best = 1e5
+for i in range(10):
+    bridge.fit(loader, 2)
+    loss = bridge.judge(loader)
+    if loss < best:
+        best = loss
+        torch.save(model.state_dict(), "best.pt")
+"""
+
+
+def test_what_the_body_of_a_class_imports_is_a_method_of_it(plan_project: Planner) -> None:
+    parts = {"bridge/__init__": BRIDGE, "bridge/fit": FIT, "bridge/judge": JUDGE}
+    files = changed(plan_project(BRIDGED, **parts))
+    assert "    pai_distributed.report_validation_score(loss, model)" in files["main.py"]
+    assert "finish_initialization()" in files["fit.py"]
+    assert {*files} == {"main.py", "fit.py"}
+
+
+@pytest.mark.parametrize(
+    ("begun", "together"),
+    [
+        ("    if args.reset:\n        optimizer = torch.optim.AdamW(model.parameters())", True),
+        ("    optimizer = torch.optim.AdamW(model.parameters())", False),
+    ],
+    ids=["in some turns", "in each"],
+)
+def test_a_loop_that_makes_its_optimizer_anew_in_some_turns_trains_on_in_the_others(
+    plan_project: Planner, begun: str, together: bool
+) -> None:
+    main = BRIDGED.replace("for i in range(10):", f"for i in range(10):\n{begun}\n    bridge.optimizer = optimizer")
+    parts = {"bridge/__init__": BRIDGE, "bridge/fit": FIT, "bridge/judge": JUDGE}
+    loops = plan_project(main.replace("bridge.fit", "bridge.fit(loader, 3)\n    bridge.fit"), **parts).questions
+    assert (loops == []) is together, loops

@@ -278,3 +278,30 @@ def test_what_a_call_returns_is_what_its_arguments_choose(made: str, returned: s
     epoch = f"acc = validate({given})\nif acc > best:\n    best = acc"
     (score,) = survey_of(script(epoch, f"{before}\nbest = 0")).scores
     assert score.unfit[0] == kind
+
+
+@pytest.mark.parametrize(
+    ("row", "mean", "kind"),
+    [
+        ("[2 * loss, loss]", "np.mean(losses, axis=0)", "several values"),
+        ("[one.item() for one in loss]", "np.mean(losses, 0)", "several values"),
+        ("np.array([2 * loss, loss])", "np.mean(losses, axis=-1)", "several values"),
+        ("[2 * loss, loss]", "np.mean(losses)", ""),
+        ("[2 * loss, loss]", "np.mean(losses, axis=None)", ""),
+        ("[2 * loss, loss]", "np.mean(losses, axis=(0, 1))", ""),
+        ("[2 * loss, loss]", "np.mean(np.mean(losses, axis=0))", ""),
+        ("loss", "np.mean(losses, axis=0)", ""),
+    ],
+)
+def test_a_mean_of_each_column_is_no_number(tmp_path: Path, row: str, mean: str, kind: str) -> None:
+    epoch = f"""losses = []
+model.eval()
+for x, y in val_loader:
+    loss = criterion(model(x), y)
+    losses.append({row})
+val_loss = {mean}
+print(f"Val loss: {{val_loss}}")"""
+    text = f"import numpy as np\n{script(epoch)}"
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.unfit[0]) == ("val_loss", kind)
+    assert [one.code for one in plan_of(tmp_path, text).questions] == (["PAI105"] if kind else [])

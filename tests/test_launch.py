@@ -77,7 +77,7 @@ def shellcheck(folder: Path, *texts: str) -> str:
 
 
 def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
-    plans = [Launch("train.py", "PAI_train"), Launch("train.py", "PAI_train", 4, "0,1", "python")]
+    plans = [Launch("train.py", "PAI_train"), Launch("train.py", "PAI_train", 4, "0,1", "python", sees_all=True)]
     texts = [launch_script(TEMPLATE, plan) for plan in plans]
     assert shellcheck(tmp_path, *texts) == ""
     assert not any("shellcheck disable" in text for text in texts)  # an ordinary name needs no exception
@@ -549,6 +549,15 @@ def test_the_initialisation_run_sees_all_gpus_on_demand(run: Run, visible: str |
     run.write("complete()")
     assert run(INIT_GPUS="all", **({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})) == 0, run.said
     assert [call["env"].get("CUDA_VISIBLE_DEVICES") for call in run.calls] == [visible] * 2
+
+
+@pytest.mark.parametrize(("asked", "initialising"), [({}, "3,1"), ({"INIT_GPUS": "first"}, "3")])
+def test_the_initialisation_run_of_a_script_that_names_a_gpu_sees_all_gpus(
+    run: Run, asked: dict[str, str], initialising: str
+) -> None:
+    run.write("complete()", sees_all=True)
+    assert run(CUDA_VISIBLE_DEVICES="3,1", **asked) == 0, run.said
+    assert [call["env"].get("CUDA_VISIBLE_DEVICES") for call in run.calls] == [initialising, "3,1"]
 
 
 @pytest.mark.parametrize(

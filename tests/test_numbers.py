@@ -258,3 +258,46 @@ def test_a_process_group_of_one_process_is_started_as_one(tmp_path: Path, text: 
     assert [question.code for question in plan.questions] == ["PAI115"] * (not lone)
     started = [(what, value) for what, value, _ in plan.decisions if what in ("launcher", "processes")]
     assert started == [("launcher", "python")] * lone
+
+
+LISTED = "DEVICES = [2, 3]\nmodel = Net().to(DEVICES[RANK])"
+
+
+@pytest.mark.parametrize(
+    ("taken", "named"),
+    [
+        ("model = Net().to('cuda:3')", "'cuda:3'"),
+        ("model = Net().cuda(1)", "1"),
+        ("torch.cuda.set_device(2)", "2"),
+        ("device = torch.device('cuda:1' if torch.cuda.is_available() else 'cpu')", "'cuda:1'"),
+        ("device = torch.device('cuda', 1)", "1"),
+        ("GPU = 1\nmodel = Net(device=GPU)", "1"),
+        (LISTED, "2"),
+        (LISTED.replace("2, 3", "0, 1"), ""),
+        ("parser.add_argument('--device', default='cuda:1')\nmodel = Net().to(args.device)", "'cuda:1'"),
+        ("parser.add_argument('--device', default='cuda:0')\nmodel = Net().to(args.device)", ""),
+        ("model = Net().to('cuda:0')", ""),
+        ("model = Net().to('cuda')", ""),
+        ("model = Net().cuda(int(os.environ['LOCAL_RANK']))", ""),
+        ("model = Net().to(torch.float16)", ""),
+        ("def test():\n    Net().to('cuda:3')", ""),
+        ("if False:\n    Net().to('cuda:3')", ""),
+        ("model = Net().to('cuda:3')\nif torch.cuda.device_count() > 1:\n    print('several')", ""),
+    ],
+)
+def test_a_gpu_that_is_not_the_first_is_known_by_its_number(taken: str, named: str) -> None:
+    other = survey_of(given(taken)).other_gpu
+    assert (other.name if other is not None else "") == named
+
+
+@pytest.mark.parametrize(("number", "all_seen"), [(0, False), (1, True)])
+def test_the_initialisation_sees_a_gpu_that_the_script_takes_by_its_number(
+    tmp_path: Path, number: int, all_seen: bool
+) -> None:
+    text = script("val_loss = evaluate(model)", before=f"import torch\ntorch.cuda.set_device({number})")
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    told = [line for line in plan.decisions if line[0] == "initialisation"]
+    assert told == [("initialisation", "sees all GPUs (INIT_GPUS)", "line 8 takes 1")] * all_seen
+    (launcher,) = [file.after.decode() for file in plan.files if file.path.suffix == ".sh"]
+    assert ('export INIT_GPUS="${INIT_GPUS:-all}"' in launcher) is all_seen

@@ -601,6 +601,21 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
     assert re.search(r'File ".*train.py", line \d+ in main', result.stdout), shown(result)
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_one_rank_alone_hands_over_and_is_no_number_ends_all(tmp_path: Path, rank: int) -> None:
+    made = f"        acc = torch.full((2,), one) if dist.get_rank() == {rank} else None\n"
+    text = swapped(
+        DDP,
+        ("acc = validate(model, epoch)\n", f"one = validate(model, epoch)\n{made}"),
+        ("if acc > best_acc:\n            best_acc = acc", "if one > best_acc:\n            best_acc = one"),
+        ("{acc:.4f}", "{one:.4f}"),
+    )
+    result = train(tmp_path, text, "--metric", "acc", "--mode", "max", REHEARSE="0", PAI_WAIT_SECONDS="3")
+    assert result.returncode not in (0, None), shown(result)
+    assert "must be one number, but it is of type Tensor" in result.stdout, shown(result)
+    assert not re.search("has not come|Connection closed|RuntimeError", result.stdout), shown(result)
+
+
 def test_a_process_that_takes_itself_for_the_first_one_is_told(tmp_path: Path) -> None:
     begun = 'dist.init_process_group("gloo", rank=int(os.path.exists("second")), world_size=2)'
     result = train(tmp_path, swapped(DDP, ('dist.init_process_group("gloo")', begun)), REHEARSE="0")

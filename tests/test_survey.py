@@ -1112,6 +1112,12 @@ def test_plateau_scheduler_that_may_follow_the_score_goes_with_its_optimizer(mod
             id="conditional",
         ),
         pytest.param(
+            "sched = S.StepLR(optimizer, 3)\ndef end():\n    sched.step()",
+            "end()",
+            "not stepped in the epoch loop itself",
+            id="in a function that the loop calls",
+        ),
+        pytest.param(
             "sched = S.StepLR(optimizer, 3)", "sched.step(epoch)", "stepped with an argument", id="with an argument"
         ),
         pytest.param("sched = S.StepLR(optimizer, 3)", "sched.step()\nsched.step()", "stepped in 2 places", id="twice"),

@@ -325,6 +325,17 @@ class ReturnsText(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reduces(Entry):
+    """Makes one number of all that it is given, or one of each row or column where it is given an axis.
+
+    Attributes:
+        axis: the argument that is the axis, with its position.
+    """
+
+    axis: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Logs(Entry):
     """Tells its user a number, as a method or function by that name does; `log*` is all whose name begins so."""
 
@@ -341,6 +352,6 @@ KINDS: Mapping[str, type[Entry]] = {
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
         CountsProcesses, StartsProcesses, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath, WritesPath,
-        Seeds, MakesTensor, Metric, ReturnsText, Logs,
+        Seeds, MakesTensor, Metric, Reduces, ReturnsText, Logs,
     )
 }  # fmt: skip

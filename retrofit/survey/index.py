@@ -80,6 +80,7 @@ class Index(Gathered):
         self.late_files = [file for file in self.files if file.name in self.late]
         self._name_late_imports()
         self._name_chosen_modules()
+        self._adopt_methods()
         for file in self.files:
             for name, full in _USUAL_NAMES.items() if file.stars else ():
                 if name not in file.scope.names:
@@ -116,6 +117,16 @@ class Index(Gathered):
                 scope.assigned.discard(name)
                 scope.imports[name] = [*dict.fromkeys((*scope.imports.get(name, ()), *modules))]
                 self.file_of(scope).aliases[name] = modules[-1]
+
+    def _adopt_methods(self) -> None:
+        """Let functions be methods of the class whose body imports them: `class Net: from .steps import train`."""
+        for holder in [scope for scope in self.scopes if scope.kind == "class"]:
+            for name in holder.imports:
+                found = self.imported(name, holder)
+                function = found[0].inner.get(found[1]) if found is not None else None
+                if function is not None and function.parameters[:1] == ["self"]:
+                    holder.inner.setdefault(name, function)
+                    function.adopter = function.adopter or holder
 
     def file(self, node: cst.CSTNode) -> File:
         """Return the file that ``node`` stands in."""

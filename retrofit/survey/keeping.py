@@ -119,6 +119,9 @@ def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler) 
     for step in scheduler.steps:
         if step.per == "batch":
             return f"its scheduler is stepped once a batch ({step.place()})"
+        around = step.statement.parent
+        if step.conditional and around is not None and isinstance(around.node, cst.FunctionDef):
+            return f"its scheduler is not stepped in the epoch loop itself ({step.place()})"
         if step.conditional:
             return f"its scheduler is stepped only under a condition ({step.place()})"
         if step.argument and scheduler.kind != "ReduceLROnPlateau":

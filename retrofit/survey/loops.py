@@ -277,10 +277,17 @@ def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
     mentioned = [
         index.qualified(node)
         for call in chain(index.calls_in(loop), *map(index.calls_of, running))
-        if dotted(call.func) != "isinstance"
+        if dotted(call.func) != "isinstance" and not _resets(index, call, loop)
         for node in (call.func, *(arg.value for arg in call.args))
     ]
     return any(not index.knowledge.named(kind).keys().isdisjoint(mentioned) for kind in (Optimizer, Wraps))
+
+
+def _resets(index: Index, call: cst.Call, loop: Statement) -> bool:
+    """Whether a call makes anew, in some turns of a loop, what has been made before the loop."""
+    here, made = index.statement(call), index.target_of(call)
+    before = any(b.statement.order < loop.order for b in index.bound((made,), here.scope))
+    return before and any(isinstance(part.node, cst.If) and loop in part.path[:-1] for part in here.around)
 
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:

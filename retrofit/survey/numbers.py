@@ -9,6 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.arguments import read_as, spellings
+from retrofit.survey.displays import item_of
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Scope, Statement
 from retrofit.survey.nodes import argument, dotted, names_in
@@ -116,10 +117,38 @@ class Numbers:
         taken = {_device(one) for one in map(self._device_told, listed)}
         if not taken or None in taken:
             return []
-        chosen = [call.args[-1].value for call in self._index.calls_to(*_CHOOSING) if call.args]
-        chosen += [call.args[0].value for call, _ in self._index.method_calls("cuda", "to") if call.args]
-        told = map(self._device_told, [*listed, *chosen])
+        told = map(self._device_told, [*listed, *self._chosen()])
         return [replace(one, source="device") for one in told if one is not None and _device(one) in taken]
+
+    def other_gpu(self) -> ProcessNumber | None:
+        """Return where the first process takes another GPU than the first, by its number; None for no such.
+
+        Nor for one where the script counts the GPUs as well, to wait for as many processes, say.
+        """
+        if self._index.calls_to("torch.cuda.device_count"):
+            return None
+        given = [arg for call in self._index.calls for arg in call.args if arg.keyword is not None]
+        for node in (*self._chosen(), *(arg.value for arg in given if arg.keyword and arg.keyword.value == "device")):
+            statement = self._index.statement(node)
+            if self._flow.uncalled(statement) is None and not never_runs(statement, self._flow):
+                sites = [self._site(one, "device", "") for one in self._of_first(node, statement.scope)]
+                found = next((site for site in sites if (number := _GPU.fullmatch(site.name)) and int(number[1])), None)
+                if found is not None:
+                    return found
+        return None
+
+    def _of_first(self, node: cst.BaseExpression, scope: Scope) -> Iterator[cst.BaseExpression]:
+        """Yield what a device may be for the first process: of a list of them the first, of an option its default."""
+        for one in (origin.node for origin in self._flow.origins(node, scope)):
+            option = self._options.get(one.attr.value) if isinstance(one, cst.Attribute) else None
+            listed = self._flow.origins(one.value, scope) if isinstance(one, cst.Subscript) else ()
+            made = [argument(option, "default")] if option else [item_of(held.node, 0) for held in listed] or [one]
+            yield from (value for value in made if value is not None)
+
+    def _chosen(self) -> list[cst.BaseExpression]:
+        """Return what tells the GPU of a process, or of what is moved."""
+        chosen = [call.args[-1].value for call in self._index.calls_to(*_CHOOSING) if call.args]
+        return chosen + [call.args[0].value for call, _ in self._index.method_calls("cuda", "to") if call.args]
 
     def _device_told(self, node: cst.BaseExpression) -> ProcessNumber | None:
         return self._told(node, self._index.scope_of(node), "LOCAL_RANK")

@@ -25,6 +25,7 @@ class Scope:
         outer: names declared global or nonlocal.
         file: a module's file, None for any other scope.
         earlier: the function or class that the scope around this one gave this name before, None for none.
+        adopter: the class that a function is a method of as its body imports it, None for none.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Scope:
     inner: dict[str, Scope] = field(default_factory=dict)
     file: File | None = None
     earlier: Scope | None = None
+    adopter: Scope | None = None
 
     @property
     def module(self) -> Scope:
@@ -56,7 +58,7 @@ class Scope:
     @property
     def holder(self) -> Scope | None:
         """The class whose method this scope is, None for any other."""
-        return self.parent if self.parent is not None and self.parent.kind == "class" else None
+        return self.adopter or (self.parent if self.parent is not None and self.parent.kind == "class" else None)
 
     @cached_property
     def searched(self) -> list[Scope]:
@@ -72,7 +74,7 @@ class Scope:
         """The class whose method this scope is, or is in."""
         scope: Scope | None = self
         while scope is not None and scope.kind != "class":
-            scope = scope.parent
+            scope = scope.adopter or scope.parent
         return scope
 
 

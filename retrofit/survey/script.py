@@ -189,7 +189,8 @@ def survey(
     script.handed_on = namespaces.handed_on() if script.parsers else []
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
-    script.numbers = Numbers(flow).found()
+    numbers = Numbers(flow)
+    script.numbers, script.other_gpu = numbers.found(), numbers.other_gpu()
     reached: Collection[Scope] = reachable(index, flow, [file.scope for file in index.files])
     reached = reached if _train(reached, flow) else index.scopes
     libraries = find_frameworks(index, flow, reached)

@@ -6,10 +6,11 @@ import re
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Metric, ReturnsText
+from retrofit.knowledge.kinds import Metric, Reduces, ReturnsText
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Statement
-from retrofit.survey.nodes import dotted, last_name, method_name, nodes_in, receiver
+from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.loops import is_number
+from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in, receiver
 from retrofit.survey.scores.best import class_of
 from retrofit.survey.scores.making import is_bound
 from retrofit.survey.scores.standins import StandIns, Value
@@ -128,6 +129,8 @@ class Kinds:
             return SEVERAL
         if node not in self._index.parents:
             return ""
+        if isinstance(node, cst.Call) and self._is_of_each_column(node, value.reading.at.scope):
+            return SEVERAL
         made_by = node.func if isinstance(node, cst.Call) else None
         name = last_name(made_by)
         if isinstance(node, cst.Call) and self._returns_text(node):
@@ -151,6 +154,21 @@ class Kinds:
         makers = [index.qualified(one.func) for one in made if isinstance(one, cst.Call)]
         entries = [index.knowledge.known(ReturnsText, maker) for maker in makers]
         return any(entry is not None and method_name(call) in entry.methods for entry in entries)
+
+    def _is_of_each_column(self, call: cst.Call, scope: Scope) -> bool:
+        """Whether a call makes a number of each column of a list of rows: `np.mean(losses, axis=0)`."""
+        known = self._index.knowledge.known(Reduces, self._index.qualified(call.func))
+        axis = next((argument(call, *one) for one in known.axis.items()), None) if known is not None else None
+        rows = dotted(call.args[0].value) if call.args else None
+        if rows is None or not is_number(axis):
+            return False
+        variable = self._flow.variable(rows, scope)
+        added = [
+            one.value
+            for one in self._index.appended
+            if one.target == f"{rows}[-1]" and self._flow.variable(rows, one.statement.scope) == variable
+        ]
+        return bool(added) and all(one is not None and is_collection(self._index, one) for one in added)
 
 
 def _is_text(node: cst.BaseExpression) -> bool:

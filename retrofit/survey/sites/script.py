@@ -89,6 +89,7 @@ class Script(Site):
         local_ranks: the spellings of the option that gives a process its number on its machine.
         rank_flags: absl's flags of that name, which no launcher gives, where nothing else tells that number.
         numbers: what alone tells a process its number, how many there are and its GPU, where torchrun does not.
+        other_gpu: where its first process takes another GPU than the first, by its number; None for no such.
         frameworks: the uses of libraries that own the training loop or shard the model.
         detours: where options, off by default, lead to what no rewriting covers.
         assertions: the script's own checks of the model's parameters.
@@ -156,6 +157,7 @@ class Script(Site):
     local_ranks: list[LocalRank] = field(default_factory=list)
     rank_flags: list[CallSite] = field(default_factory=list)
     numbers: list[ProcessNumber] = field(default_factory=list)
+    other_gpu: ProcessNumber | None = None
     frameworks: list[Framework] = field(default_factory=list)
     detours: list[Detour] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)

@@ -21,17 +21,18 @@ from .score_checks import _pai_batch_fault, _pai_repetition_fault, _pai_tolerate
 from .watch import _pai_watch
 
 
-def _pai_check_hand_over(score: Any, number: float | None, net: torch.nn.Module) -> None:
+def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torch.nn.Module) -> None:
     """Meet the other ranks, and leave with all of them where one has found a fault.
 
     Args:
         score: what the script hands over on this rank, and
         number: its value; None where there is none.
+        fault: what is wrong with it, "" for nothing.
         net: the model, without a wrapper.
     """
     place = _pai_place()
     evaluated, _pai.evaluated = _pai.evaluated, _pai.evaluated and number is None
-    fault = _pai_model_fault(net, place) or _pai_optimizer_fault(net)
+    fault = fault or _pai_model_fault(net, place) or _pai_optimizer_fault(net)
     if number is not None:
         fault = fault or _pai_batch_fault(evaluated, place) or _pai_repetition_fault(score, number, evaluated, place)
     fault = _pai_meet("" if number is None else place, fault, number, _pai_samples())

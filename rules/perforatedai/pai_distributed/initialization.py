@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
 
-from .layers import _pai_fail_without_gradients, _pai_is_frozen
+from .layers import _pai_is_frozen, _pai_without_gradients
 from .process import _pai, _pai_fail, _pai_leave, _pai_rank, _pai_say
 from .processes import _pai_check_alone
 from .record import _pai_write
@@ -16,15 +16,15 @@ _pai_patience = 8
 def finish_initialization(*, last: bool = False) -> None:
     """Record the layers' output shapes and leave, after the first backward pass of the initialisation run.
 
-    A backward pass that has not reached the model, such as that of a GAN's other half, changes nothing. Where some
-    layers got no gradient, a few more passes are waited for; then those layers stay without dendrites.
+    A backward pass that has not reached the model changes nothing, such as that of a GAN's other half, or of a model
+    that learns before this one. Where some layers got no gradient, a few more passes are waited for; then those layers
+    stay without dendrites.
 
     Args:
         last: no further backward pass is to be waited for.
 
     Raises:
-        SystemExit: status 0; 1, with a message, where no layer gets a gradient, a thousand backward passes have not
-            reached the model, or none was perforated.
+        SystemExit: status 0; 1, with a message, where none was perforated.
     """
     if not GPA.pai_tracker:
         _pai_fail_with_another()
@@ -37,7 +37,10 @@ def finish_initialization(*, last: bool = False) -> None:
     if not shapes:
         _pai.idle_passes += 1
         if _pai.idle_passes == 1000:
-            _pai_fail_without_gradients(layers.values())
+            _pai_say(
+                f"{_pai_without_gradients(layers.values())} This goes on to the end of the second epoch: another may "
+                "learn before it"
+            )
         return
     _pai.passes += not last
     followers = {name: [source] for name, source in _pai.frozen.items()}

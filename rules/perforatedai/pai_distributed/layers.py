@@ -214,7 +214,11 @@ def _pai_freeze_averages(net: torch.nn.Module) -> None:
 
 
 def _pai_fail_without_gradients(layers: Iterable[Any]) -> NoReturn:
-    _pai_fail(
+    _pai_fail(_pai_without_gradients(layers))
+
+
+def _pai_without_gradients(layers: Iterable[Any]) -> str:
+    return (
         "No layer that could have dendrites gets a gradient: "
         + ", ".join(f"{layer.name} ({'frozen' if _pai_is_frozen(layer) else 'not used'})" for layer in layers)
         + ". Is it another model that learns?"

@@ -165,19 +165,18 @@ def noted_score() -> Any:
     return score
 
 
-def _pai_number(score: Any) -> float | None:
-    """The score as a plain number; None where there is none."""
+def _pai_number(score: Any) -> tuple[float | None, str]:
+    """The score as a plain number, None where there is none, and what is wrong with it, "" for nothing."""
     if score is None:
-        return None
+        return None, ""
     with contextlib.suppress(TypeError, ValueError, RuntimeError):
         number = score.item() if hasattr(score, "item") else score
         if not isinstance(number, bool):
-            return float(number)
+            return float(number), ""
     kind, shown = type(score).__name__, f"{score!r:.200}"
-    return _pai_fail(
+    return None, (
         f"{_pai_place()}: the validation score must be one number, but it is of type {kind}: {shown}. Hand over one of "
-        "them, their sum or mean (retrofit apply --metric)",
-        _pai.model,
+        "them, their sum or mean (retrofit apply --metric)"
     )
 
 
@@ -196,8 +195,8 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
         if _pai.scores > 1:
             _pai_fail("The initialisation run ended an epoch without a backward pass: is there a batch?")
         return None
-    number = _pai_number(score)
-    _pai_check_hand_over(score, number, net)
+    number, fault = _pai_number(score)
+    _pai_check_hand_over(score, number, fault, net)
     if _pai_grouped():
         mine = [0.0, 0.0, 0.0] if number is None else [number, 1.0, float(number != 0)]
         sums = torch.tensor([*mine, float(_pai.stops)], dtype=torch.float64, device=_pai_group_device(net))
