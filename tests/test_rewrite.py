@@ -1045,6 +1045,53 @@ done()
     assert changed.endswith(end)
 
 
+#: Goes over all files again and again, until a validation comes after so many steps.
+FILES = f"""
+    while True:
+        for file in files:
+            for x in loader_of(file):{STEP.replace(chr(10) + "    ", chr(10) + "            ").rstrip()}
+                n += 1
+                if n % 9 == 0:
+                    acc = evaluate(model)
+                    if acc > best:
+                        best = acc
+                        save(model)
+                    if n >= 99:
+                        END
+            log()
+"""
+
+
+@pytest.mark.parametrize(("end", "later"), [("exit()", ""), ("break", ""), ("exit()", "save()")])
+def test_score_is_handed_over_before_the_training_ends_by_it(tmp_path: Path, end: str, later: str) -> None:
+    loop = FILES.replace("END", f"{end}\n                    {later}")
+    changed = iterating(tmp_path, loop)
+    handed = f"{' ' * 16}pai_distributed.report_validation_score(acc, model)\n"
+    ending = f"{' ' * 16}if n >= 99:\n{' ' * 20}{end}\n"
+    assert (f"{ending}{' ' * 16}{later}\n{handed}" if later else handed + ending) in changed
+
+
+def test_validation_within_two_loops_leaves_all_three(tmp_path: Path) -> None:
+    changed = iterating(tmp_path, FILES.replace("END", "exit()"), after="done()\n")
+    assert "training_complete = False\nwhile True:\n" in changed
+    end = """\
+                    save(model)
+                training_complete = pai_distributed.report_validation_score(acc, model, leave=False)
+                if training_complete:
+                    break
+                if n >= 99:
+                    exit()
+        if training_complete:
+            break
+        log()
+    if training_complete:
+        break
+pai_distributed.end_of_training()
+done()
+"""
+    assert changed.endswith(end)
+
+
 #: A validation every so many steps, and a name that the turn over the data gives after them.
 SPARSE = f"""
     while n < 99:

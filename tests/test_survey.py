@@ -1720,6 +1720,50 @@ def test_loop_that_steps_is_over_no_pieces() -> None:
     assert [loop.target for loop in survey_of(text).loops] != ["turn"]
 
 
+PARTS = """
+from torch.utils.data import DataLoader, DistributedSampler
+
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+files = list_files()
+while True:
+    random.shuffle(files)
+    for part in range(first, len(files)):
+        data = Part(files[part])
+        if alone:
+            loader = DataLoader(data)
+        else:
+            loader = DataLoader(data, sampler=DistributedSampler(data))
+        for x, y in tqdm(loader):
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("swap", "target"),
+    [
+        pytest.param(("", ""), "", id="within an endless loop"),
+        pytest.param(("while True", "for turn in range(9)"), "turn", id="within one that counts"),
+        pytest.param(("while True", "for seed in range(9)"), "part", id="within one of seeds"),
+        pytest.param(("while True", "for fold in folds"), "part", id="within one that counts nothing"),
+        pytest.param(
+            ("    random.shuffle(files)", "    optimizer = torch.optim.SGD()"), "part", id="with another optimizer"
+        ),
+        pytest.param(("len(files)", "count"), "part", id="so many"),
+        pytest.param(("= list_files()", "= list_files()\ncount = len(files)"), "", id="counted before"),
+        pytest.param(("files[part]", "files"), "part", id="with all files"),
+        pytest.param(("tqdm(loader)", "held"), "part", id="with one loader"),
+        pytest.param(("tqdm(loader)", "loaders[part]"), "", id="with a list of loaders"),
+    ],
+)
+def test_loop_over_the_parts_of_the_data_is_none_over_epochs(swap: tuple[str, str], target: str) -> None:
+    text = code(PARTS).replace(*swap)
+    if "count = " in text:
+        text = text.replace("(first, len(files))", "(count)")
+    assert [loop.target for loop in survey_of(text).loops] == [target]
+
+
 STEPPING = """
 def step():
     optimizer.step()

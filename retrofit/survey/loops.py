@@ -20,6 +20,7 @@ from retrofit.survey.nodes import (
     mentions,
     method_name,
     names_in,
+    nodes_in,
     receiver,
     wholes_of,
 )
@@ -64,7 +65,7 @@ def find_loops(
     for alone in (False, True):
         for loops in within if not found else []:
             candidates = [site for s in loops if (site := sites[s]) is not None]
-            candidates = _without_rounds(index, flow, candidates, loops)
+            candidates = _without_rounds(index, flow, _without_parts(index, flow, candidates, loops), loops)
             loop = _choose(candidates, loops, alone)
             if loop is not None:
                 further = [site for site in candidates[candidates.index(loop) + 1 :] if _goes_on(index, flow, site)]
@@ -132,14 +133,15 @@ def _only_tries(index: Index, loop: Statement) -> bool:
 
 def _around_batches(index: Index, flow: Flow, loops: list[Statement]) -> list[Statement]:
     """Return the loops around a backward pass without those within one over a DataLoader, which go over no epochs."""
+    return next((loops[number:] for number, loop in enumerate(loops) if _loaders_of(index, flow, loop)), loops)
 
-    def over_batches(loop: Statement) -> bool:
-        node = loop.node
-        made = flow.origins(_gone_through(index, node.iter), loop.scope) if isinstance(node, cst.For) else []
-        calls = [one.node for one in made if isinstance(one.node, cst.Call)]
-        return any(index.qualified(call.func) in index.knowledge.named(DataLoader) for call in calls)
 
-    return next((loops[number:] for number, loop in enumerate(loops) if over_batches(loop)), loops)
+def _loaders_of(index: Index, flow: Flow, loop: Statement) -> list[cst.Call]:
+    """Return the calls that make the DataLoader whose batches a loop goes through."""
+    node = loop.node
+    made = flow.origins(_gone_through(index, node.iter), loop.scope) if isinstance(node, cst.For) else []
+    calls = [one.node for one in made if isinstance(one.node, cst.Call)]
+    return [call for call in calls if index.qualified(call.func) in index.knowledge.named(DataLoader)]
 
 
 def _by_pieces(index: Index, flow: Flow, loops: list[Statement], ways: list[list[Statement]]) -> bool:
@@ -248,6 +250,33 @@ def _without_rounds(index: Index, flow: Flow, sites: list[EpochLoop], loops: lis
     others = [site for site in sites if site not in rounds and not _begins_anew(index, flow, site.statement)]
     measured = bool(rounds) and any(validation_at(index, flow, site) for site in others)
     return [site for site in sites if site not in rounds] if measured else sites
+
+
+def _without_parts(index: Index, flow: Flow, sites: list[EpochLoop], loops: list[Statement]) -> list[EpochLoop]:
+    """Leave out loops over the parts of the data, where one around them goes over these again.
+
+    Args:
+        sites: the countable ones of all the loops around a backward pass, innermost first.
+    """
+    parts = [site for site in sites if _over_parts(index, flow, site, loops)]
+    further = [site for one in parts[-1:] for site in sites[sites.index(one) + 1 :] if _goes_on(index, flow, site)]
+    return [site for site in sites if site not in parts] if further else sites
+
+
+def _over_parts(index: Index, flow: Flow, site: EpochLoop, loops: list[Statement]) -> bool:
+    """Whether a loop goes through a list by its numbers, with batches of their own for each item."""
+    loop, gone_through = site.statement, site.anchors["range"]
+    ends = gone_through.args[:2][-1:] if isinstance(gone_through, cst.Call) and isinstance(loop.node, cst.For) else ()
+    limits = [one.node for end in ends for one in flow.origins(end.value, loop.scope)]
+    calls = [one for one in limits if isinstance(one, cst.Call) and index.qualified(one.func) == "len"]
+    items = [one for one in nodes_in(site.body) if isinstance(one, cst.Subscript) and mentions(one, [site.target])]
+    if {dotted(one.args[0].value) for one in calls}.isdisjoint(filter(None, (dotted(one.value) for one in items))):
+        return False
+    inside, running = loops[: loops.index(loop)], called_in(index, flow, loop)
+    made = [call for part in inside for call in _loaders_of(index, flow, part)]
+    return any(index.scope_of(one) in running or loop in index.statement(one).path for one in made) or any(
+        isinstance(part.node, cst.For) and _gone_through(index, part.node.iter) in items for part in inside
+    )
 
 
 def _counts_epochs(site: EpochLoop) -> bool:

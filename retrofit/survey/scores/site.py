@@ -10,7 +10,7 @@ from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, head, increments, passing_over, turns_begun_by
-from retrofit.survey.nodes import dotted, mentions, names_in
+from retrofit.survey.nodes import dotted, last_of, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import keepers_of_best, kept_as_number
 from retrofit.survey.scores.controls import saves
@@ -64,7 +64,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         here, left_at = earlier, None
     turns = _batches_around(index, loop, here)
     way = way_in(index, flow, turns[-1] if turns else loop.statement, here)
-    if turns and (len(turns) > 1 or not way.condition or _goes_by_turns(index, loop)):
+    if turns and (len(turns) > 2 or not way.condition or _goes_by_turns(index, loop)):
         if kept is not None and not (way.condition or candidate.named):
             return None
         turns, way = [], way_in(index, flow, loop.statement, here, turns)
@@ -88,7 +88,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     parted = _block_that_parts(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
     when = common_condition(index, flow, way) if apart else ""
-    report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, passing)
+    before_these = passing + (_ending(index, loop, outer) if direct else [])
+    report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -113,6 +114,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
     score.numeric = kept_as_number(index, loop, candidate)
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
+    score.anchors |= {"inner turn": turns[1].node} if turns[1:] else {}
     score.cut_off = cut_off_at(index, flow, outer)
     leaving = inside[0] if guard is not None and inside else left_at
     if leaving is not None:
@@ -407,6 +409,18 @@ def _last_of_turn(loop: EpochLoop, place: Statement, passing: list[Statement]) -
         if later in loop.training or any(later in part.path[:-1] for part in passing):
             return later.siblings[later.index - 1]
     return last_before_leaving(place)
+
+
+def _ending(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
+    """Return what ends the training under conditions of its own in a block, where that saves nothing later.
+
+    A score that is to be handed over behind it would be lost, and it may be the only one.
+    """
+    leaving = {index.statement(node) for node in loop.leaving}
+    choices = [(one, one.node) for one in place.following if isinstance(one.node, cst.If)]
+    choices = [(one, node) for one, node in choices if not any(saves(index, later) for later in one.following)]
+    lasts = [index.statements_in(node.body)[-1] for _, node in choices]
+    return [last for last in lasts if last in leaving or isinstance(last_of(last.node), cst.Break)]
 
 
 def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:

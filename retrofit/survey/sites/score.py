@@ -59,7 +59,8 @@ class Score(Site):
     condition, the anchor "guard" is the outermost conditional statement around that place, and the anchor "made" the
     last statement of the block in which it is made. Where its name is used anew later in the epoch, "made" is the
     statement that makes it. The anchor "loop" is the epoch loop, and "turn", where the score is handed over in a loop
-    over batches inside it, the statement after which the epoch loop is left then: that loop, or a later one.
+    over batches inside it, the statement after which the epoch loop is left then: that loop, or a later one. The anchor
+    "inner turn" is a further loop within that loop, where the score is handed over in it.
 
     Attributes:
         expression: the score's code at that place.
