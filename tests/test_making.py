@@ -283,6 +283,33 @@ def test_a_teacher_that_evaluates_among_the_batches_is_no_validation(told: str, 
     assert (score.expression, score.made) == ("a", made)
 
 
+PHASES = """
+for phase in ['train', 'val']:
+    total = 0
+    for x, y in sets[phase]:
+        if phase == 'val':
+            with torch.no_grad():
+                out = model(x)
+        else:
+            out = model(x)
+        loss = criterion(out, y)
+        if epoch < warm and phase == 'train':
+            loss = loss * 0.5
+        if phase == 'train':
+            loss.backward()
+            optimizer.step()
+        total += loss.item()
+    epoch_loss = total / len(sets[phase])
+"""
+
+
+@pytest.mark.parametrize(("phases", "named"), [("['train', 'val']", ["epoch_loss"]), ("['val', 'train']", [])])
+def test_what_a_loop_over_phases_makes_is_made_by_the_last(phases: str, named: list[str]) -> None:
+    text = script().partition("    for x, y in loader")[0]
+    text += indent(code(PHASES).replace("['train', 'val']", phases), "    ")
+    assert [(score.expression, score.made) for score in survey_of(text).scores] == [(one, "evaluated") for one in named]
+
+
 def questions_of(folder: Path, epoch: str, before: str = "") -> list[str]:
     return [one.message for one in plan_of(folder, script(epoch, code(FUNCTIONS) + before)).questions]
 

@@ -215,3 +215,48 @@ def test_a_model_whose_optimizer_other_processes_get_with_it_is_asked_about(tmp_
     text = text.replace("    mp.spawn", line.replace("net", "model").replace("optimizer", "lr", 1) + "    mp.spawn")
     questions = plan_of(tmp_path, text).questions
     assert any("in the process that starts those which wrap it" in question.message for question in questions)
+
+
+CHOSEN = code("""
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+
+    def train(args, net):
+        args.log = open("log.txt", "w")
+        WRAP
+        optimizer = torch.optim.AdamW(net.parameters())
+        for epoch in range(20):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = criterion(net(x), y)
+                loss.backward()
+                optimizer.step()
+            val_loss = validate(net)
+            print(val_loss)
+        return "done", net
+
+    for seed in seeds:
+        net = Net()
+        _, net = {"usual": train}[args.kind](args, net)
+    """)
+WRAPS = "    net = nn.DataParallel(net)"
+
+
+@pytest.mark.parametrize(
+    ("wraps", "before"),
+    [
+        pytest.param(f"if gpus > 1:\n{WRAPS}", "if gpus > 1:", id="on some ways"),
+        pytest.param(f"if gpus > 1:\n    if big:\n    {WRAPS}", "if gpus > 1:", id="on fewer"),
+        pytest.param(f"if big:\n{WRAPS}\nelse:\n{WRAPS}.half()", "nn.DataParallel(net)", id="on each way"),
+        pytest.param(
+            f"if gpus > 1:\n    dist.init_process_group()\n{WRAPS}", "nn.DataParallel(net)", id="in a group of its own"
+        ),
+    ],
+)
+def test_a_model_that_is_wrapped_on_some_ways_is_perforated_on_all(tmp_path: Path, wraps: str, before: str) -> None:
+    plan = plan_of(tmp_path, CHOSEN.replace("WRAP\n", wraps.replace("\n", "\n    ") + "\n"))
+    assert plan.questions == []
+    model = plan.script.models[0]
+    assert (model.target, model.side) == ("net", "before")
+    assert before in model.index.source.code(model.node).splitlines()[0]

@@ -1019,6 +1019,43 @@ def test_a_script_that_divides_its_batch_initialises_with_the_share_of_a_process
     assert len(rounds(found)) == 2
 
 
+PARSED = "    args = parser.parse_args()\n"
+BEGUN = '    dist.init_process_group("gloo")\n'
+SETUP = """\
+def setup():
+    if "WORLD_SIZE" in os.environ:
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    else:
+        rank, size = 0, 1
+    if size > 1:
+        dist.init_process_group("gloo")
+    return rank, size
+
+
+"""
+
+
+def test_a_script_that_counts_on_several_processes_initialises_with_one(tmp_path: Path) -> None:
+    """It begins a group, and wraps, only with several, and asks the group and the wrapper whatever there is."""
+    wrapped, zeroed = "    model = DistributedDataParallel(Net())\n", "            optimizer.zero_grad()\n"
+    text = swapped(
+        DDP,
+        (f"{PARSED}{BEGUN}", f"{PARSED}    rank, size = setup()\n"),
+        ("def main():\n", f"{SETUP}def main():\n"),
+        ("sampler = DistributedSampler(data)", "sampler = DistributedSampler(data, size, rank)"),
+        (wrapped, "    model = Net()\n    if size > 1:\n        model = DistributedDataParallel(model)\n"),
+        (zeroed, f"{zeroed}            assert dist.get_rank() == rank and model.module.training\n"),
+    )
+    assert len(rounds(train(tmp_path, text))) == 2
+
+
+def test_a_script_that_asks_too_early_for_its_group_begins_it(tmp_path: Path) -> None:
+    asked = "    try:\n        print(dist.get_rank())\n    except ValueError:\n        print('no group')\n"
+    result = train(tmp_path, swapped(DDP, (BEGUN, asked + BEGUN)), REHEARSE="0")
+    assert len(rounds(result)) == 2
+    assert result.stdout.count("no group") == 4
+
+
 @pytest.mark.parametrize("spawned", [False, True])
 def test_a_clean_up_that_fails_when_training_leaves_ends_nothing(spawned: bool, tmp_path: Path) -> None:
     """It does in the initialisation, and in each round but the last."""

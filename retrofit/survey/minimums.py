@@ -156,8 +156,9 @@ def _keys(index: Index, flow: Flow, node: cst.BaseExpression, scope: Scope) -> I
 
 
 def _counts(index: Index, flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
-    """Whether an expression is the number of GPUs, or of processes."""
-    made = [one.node for one in flow.origins(node, scope)]
+    """Whether an expression is the number of GPUs, or of processes, perhaps a number written down where none tells."""
+    found = [one.node for origin in flow.origins(node, scope) for one in (flow.inside(origin) or [origin])]
+    made = [one for one in found if not isinstance(one, cst.Integer)]
     held = [
         one.args[0].value if isinstance(one, cst.Call) and dotted(one.func) == "int" and one.args else one
         for one in made

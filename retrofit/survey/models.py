@@ -21,6 +21,7 @@ from retrofit.survey.order import (
     leading_to,
     leads_to,
     one_after_the_other,
+    runs_always,
     runs_instead,
     starting,
     ways_to,
@@ -304,9 +305,8 @@ def find_models(
         if not target:
             if wrappers[0].shared or wrappers[0].module not in wrappers[0].scope.parameters:
                 return []
-            given = [
-                Model(node=w.statement.node, index=index, target=w.module, side="before") for w in wrappers if w.first
-            ]
+            places = _before_wrappers(wrappers)
+            given = [Model(node=one.node, index=index, target=wrappers[0].module, side="before") for one in places]
             sound = all(before_use(one.done, optimizer_statements(index), loops or [], flow) for one in given)
             return (_where_passed([], origins, wrappers, loops or [], flow) if not sound else []) or given
         finished = last_of_building(flow, statement, target, wrappers, training)
@@ -365,6 +365,17 @@ def _head(wrappers: list[Wrapper]) -> Statement | None:
     walks = isinstance(own[0].node, (cst.For, cst.While))
     given = first.module in first.scope.parameters and not first.shared
     return own[0] if one and given and not left and not walks else None
+
+
+def _before_wrappers(wrappers: list[Wrapper]) -> list[Statement]:
+    """Return before what a function perforates the model that it is given to wrap: one statement, if it may not wrap.
+
+    Each process needs its rank by then, so it is no statement that begins the process group as well.
+    """
+    index, head, wrapping = wrappers[0].index, _head(wrappers), [w.statement for w in wrappers if w.first]
+    begun = [index.statement(call) for call in index.calls_to("torch.distributed.init_process_group")]
+    always = head is None or runs_always(head.node, {one.node for one in wrapping})
+    return wrapping if always or any(head in one.path for one in begun) or head is None else [head]
 
 
 def _gone_around(built: Statement, wrapper: Wrapper) -> bool:

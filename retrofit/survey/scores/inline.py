@@ -11,7 +11,7 @@ from retrofit.survey.nodes import dotted, named_in, names_in
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.making import EVALUATED, Making, changes, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
-from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
+from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, of_phases, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -32,6 +32,7 @@ def inline_scores(index: Index, loop: EpochLoop, making: Making) -> list[Candida
         average = isinstance(value, cst.Attribute) and value.attr.value in AVERAGES
         inner = here.path[here.path.index(loop.statement) + 1 :]
         around = [part for part in inner if isinstance(part.node, (cst.For, cst.While))]
+        around = [part for part in around if not of_phases(index, part.node)]
         of_turn = around == [] or (around[-1] in loop.inner and under_condition(here, around[-1]))
         divided = any(isinstance(one.operator, cst.DivideAssign) for one in changes(binding))
         if not of_turn or not (made or average or divided):

@@ -240,6 +240,7 @@ class Making:
         if not target.startswith("self."):
             reaching = reaching_makers(self._index, at.node, [b.statement for b in here])[0]
             here = [b for b in here if b.statement in reaching]
+        here = [b for b in here if self._may_run(b.statement, frame)] or here  # else an earlier turn's
         if here or target.partition("[")[0] in frame.scope.parameters:
             return here
         variable = self._flow.variable(target.partition("[")[0], frame.scope)

@@ -170,7 +170,7 @@ def _may_have_more(flow: Flow, holder: Scope, name: str) -> bool:
 def _batches_around(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
     """Return the loops over batches around a statement of the epoch loop, without those over an epoch's phases."""
     around = [part for part in place.path[:-1] if part in loop.inner]
-    return [part for part in around if not (isinstance(part.node, cst.For) and of_phases(index, part.node.iter))]
+    return [part for part in around if not of_phases(index, part.node)]
 
 
 def _goes_by_turns(index: Index, loop: EpochLoop) -> bool:

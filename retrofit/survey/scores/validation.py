@@ -158,9 +158,7 @@ def of_batches(index: Index, loop: EpochLoop, statement: Statement) -> bool:
     """Whether a statement is run for one batch after the other, or for several sets of data, of one validation."""
     inner = statement.path[statement.path.index(loop.statement) + 1 : -1]
     return any(
-        isinstance(part.node, (cst.For, cst.While))
-        and part not in loop.inner
-        and not (isinstance(part.node, cst.For) and of_phases(index, part.node.iter))
+        isinstance(part.node, (cst.For, cst.While)) and part not in loop.inner and not of_phases(index, part.node)
         for part in inner
     )
 

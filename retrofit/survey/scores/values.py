@@ -188,7 +188,7 @@ def taken_by_turn(
     """
     statement = statement or index.statement(node)
     around = [part.node for part in statement.ancestors if isinstance(part.node, cst.For)]
-    loops = [one for one in around if inside(one) and not of_phases(index, one.iter)]
+    loops = [one for one in around if inside(one) and not of_phases(index, one)]
     variables = {name for one in loops for name in names_in(one.target, called=False)}
     bare = bare_of(node)
     if isinstance(bare, cst.Subscript):
@@ -196,9 +196,10 @@ def taken_by_turn(
     return isinstance(bare, cst.Name) and bare.value in variables
 
 
-def of_phases(index: Index, node: cst.BaseExpression) -> bool:
-    """Whether a list or tuple names phases of an epoch: `["train", "val"]`, `[("train", loader), ("val", other)]`."""
-    return isinstance(node, (cst.List, cst.Tuple)) and any("train" in word for word in index.source.words(node))
+def of_phases(index: Index, node: cst.CSTNode) -> bool:
+    """Whether a loop goes over phases of an epoch: `["train", "val"]`, `[("train", loader), ("val", other)]`."""
+    over = node.iter if isinstance(node, cst.For) else None
+    return isinstance(over, (cst.List, cst.Tuple)) and any("train" in word for word in index.source.words(over))
 
 
 def trains(index: Index, function: Scope) -> bool:
