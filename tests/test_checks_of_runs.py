@@ -417,6 +417,8 @@ def test_score_of_an_epoch_before_may_stand_in_now_and_then(training: Training) 
         "each batch",
         "two steps",
         "drawn in turn",
+        "accumulated",
+        "a step of two batches",
         "in one process",
         "as planned",
         "evaluated",
@@ -440,25 +442,30 @@ def test_score_of_a_single_batch_is_none(
 
     training.helper._pai.rounds = "planned" if how in ("in one process", "as planned") else ""
     training.helper._pai.restarts = how != "in one process"
-    batches: Any = torch.utils.data.DataLoader([1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
-    single = how in ("each batch", "two steps", "drawn in turn", "in one process", "rehearsed")
-    beside = iter(torch.utils.data.DataLoader([1] * 9))  # type: ignore[arg-type]
+    batches: Any = torch.utils.data.DataLoader(list(range(12)))  # type: ignore[arg-type]
+    sound = how in ("as planned", "evaluated", "each second", "each pass", "no data loader")
+    beside = iter(torch.utils.data.DataLoader([1] * 12))  # type: ignore[arg-type]
+    scores = 0
     for epoch in range(4 if how == "each pass" else 1):
         for turn, _ in enumerate(range(6) if how == "no data loader" else batches):
-            training.step()
+            if turn % 2 or how not in ("accumulated", "a step of two batches"):
+                training.step()
             if how == "two steps":
                 training.step()
             if how == "drawn in turn":
                 next(beside)
             if how == "evaluated":
                 training.evaluate()
-            if single and turn == (2 if how == "rehearsed" else 3):
-                ends("a score is handed over after each step, in the middle of a pass", training.hand_over, turn / 7)
+            if how == "each pass" or (how in ("each second", "a step of two batches") and turn % 2 == 0):
+                continue
+            if not sound and scores == (2 if how == "rehearsed" else 3):
+                ends("a score is handed over after each batch or step, in the middle of a pass", training.hand_over, 1)
                 return
-            if how != "each pass" and (how != "each second" or turn % 2):
-                training.hand_over(turn / 7)
+            training.hand_over(turn / 7)
+            scores += 1
         if how == "each pass":
             training.hand_over(epoch / 7)
+    assert sound
 
 
 @pytest.mark.parametrize("how", ["anew", "none between", "never evaluates", "no step", "in place"])

@@ -30,6 +30,11 @@ def begun(text: str) -> str:
         pytest.param("os.makedirs(args.out)", "exist_ok=not args.perforate_model_parallel)", id="made"),
         pytest.param("os.makedirs(args.out, exist_ok=False)", "exist_ok=not args.perf", id="made, and said so"),
         pytest.param("os.mkdir(args.out)", "os.makedirs(args.out, exist_ok=not args.perf", id="one folder made"),
+        pytest.param(
+            "import shutil\nshutil.copytree('src', args.out)",
+            "copytree('src', args.out, dirs_exist_ok=not args.perf",
+            id="copied",
+        ),
         pytest.param("Path(args.out).mkdir()", "Path(args.out).mkdir(exist_ok=not args.perf", id="a path's method"),
         pytest.param(
             "out = Path('runs') / args.name\nout.mkdir(parents=True)", "True, exist_ok=not args.perf", id="of a path"
@@ -193,6 +198,9 @@ def test_a_choice_that_is_about_something_else_stays(choice: str) -> None:
     [
         pytest.param("os.makedirs(args.out, exist_ok=True)", id="may be there"),
         pytest.param("os.makedirs(args.out, 0o755, True)", id="may be there, by position"),
+        pytest.param(
+            "import shutil\nshutil.copytree('src', args.out, dirs_exist_ok=True)", id="may be there, where it is copied"
+        ),
         pytest.param("if not os.path.exists(args.out):\n    os.makedirs(args.out)", id="looked for"),
         pytest.param("try:\n    os.makedirs(args.out)\nexcept FileExistsError:\n    pass", id="tried"),
         pytest.param("try:\n    os.makedirs(args.out)\nexcept PermissionError:\n    sys.exit(1)", id="forbidden"),

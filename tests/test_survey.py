@@ -1774,6 +1774,17 @@ while True:
 """
 
 
+DRAWING = """
+while n < total:
+    for name in sources:
+        x = {drawn}
+        model(x).backward()
+    n += 1
+    if n % 2 == 0:
+        optimizer.step()
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "by_iteration"),
     [
@@ -1798,6 +1809,21 @@ while True:
             f"{STEPPING}    step()\n",
             True,
             id="micro steps before a function",
+        ),
+        pytest.param(
+            DRAWING.format(drawn="next(sources[name])"),
+            True,
+            id="a batch drawn from each of some sources",
+        ),
+        pytest.param(
+            DRAWING.format(drawn="(sources[name], next(others))"),
+            False,
+            id="a batch drawn beside those that are gone through",
+        ),
+        pytest.param(
+            DRAWING.format(drawn="next(sources[name])\n        optimizer.step()"),
+            False,
+            id="a step for each source",
         ),
     ],
 )

@@ -16,6 +16,13 @@ from retrofit.survey.paths import BUILDERS, is_same, relation
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
 
+#: By which parameters, and at which places, what makes a folder gets its path, and takes one that is there.
+_MAKERS = {
+    "os.makedirs": ("name", 0, "exist_ok", 2),
+    "os.mkdir": ("name", 0, "exist_ok", 2),  # by os.makedirs
+    "shutil.copytree": ("dst", 1, "dirs_exist_ok", 6),
+}
+
 
 def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[NewFolder]:
     """Return what makes a folder that must not be there, and what keeps from training where the script's files are.
@@ -69,19 +76,21 @@ def _asking(index: Index, test: cst.BaseExpression, asked: cst.BaseExpression) -
 def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
     """Return a call that makes a folder and fails where it is there, if nothing around it sees to that."""
     name, held, here = index.qualified(call.func), receiver(call), index.statement(call)
-    plain, path = name == "os.mkdir" and held is not None, argument(call, "name", 0)
+    plain = name == "os.mkdir" and held is not None
+    given, at, keyword, last = _MAKERS.get(name, _MAKERS["os.makedirs"])
+    path = argument(call, given, at)
     if held is not None and method_name(call) == "mkdir" and _is_path(held, here.scope, flow, set()):
         path = held
-    elif name != "os.makedirs" and not plain:
+    elif name not in _MAKERS or (name == "os.mkdir" and not plain):
         return None
-    allowed = argument(call, "exist_ok", 2) or cst.Name("False")
+    allowed = argument(call, keyword, last) or cst.Name("False")
     around = [one.node for one in here.around]
     looked = any(True for one in around if isinstance(one, cst.If) for _ in _asked_for(index, one.test))
     minded = dotted(allowed) != "False" or looked or any(isinstance(one, cst.Try) for one in around)
     if minded or path is None or is_fresh(path, flow):
         return None
     maker = f"{index.source.code(call.func).removesuffix('mkdir')}makedirs" if plain else ""
-    return NewFolder(node=call, index=index, makes=True, maker=maker, anchors={"call": call, "function": call.func})
+    return NewFolder(node=call, index=index, makes=keyword, maker=maker, anchors={"call": call, "function": call.func})
 
 
 def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow, seen: set[cst.CSTNode]) -> bool:

@@ -338,11 +338,19 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
 
 
 def _accumulates(index: Index, flow: Flow, statement: Statement) -> bool:
-    """Whether a loop only adds up gradients: `for micro_step in range(n)`, without a step of the optimizer."""
+    """Whether a loop only adds up gradients, without a step of the optimizer: one that counts, or goes over sources."""
     node = statement.node
-    if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
+    if not isinstance(node, cst.For) or _steps(index, flow, statement):
         return False
-    return index.qualified(node.iter.func) == "range" and not _steps(index, flow, statement)
+    counts = isinstance(node.iter, cst.Call) and index.qualified(node.iter.func) == "range"
+    return counts or _draws_from_each(index, statement, node)
+
+
+def _draws_from_each(index: Index, loop: Statement, node: cst.For) -> bool:
+    """Whether each turn of a loop draws a batch from another source: `x = next(sources[name])`."""
+    turn = set(names_in(node.target))
+    drawn = [arg.value for call in index.calls_to("next") if loop in index.statement(call).path for arg in call.args]
+    return any(not turn.isdisjoint(names_in(one)) for one in drawn)
 
 
 def _steps(index: Index, flow: Flow, loop: Statement) -> bool:

@@ -15,7 +15,7 @@ class NewFolder(Site):
     the test of an `if` of which one branch alone trains, and that where nothing is there; its anchor is then "part".
 
     Attributes:
-        makes: whether it is such a call.
+        makes: the keyword by which such a call takes a folder that is there, "" for no such call.
         maker: the code of the function that makes it, where that is another than the one called, for `os.mkdir` cannot
             be told to take a folder that is there.
         part: the code of what such a test asks about the folder, "" for anything else.
@@ -23,7 +23,7 @@ class NewFolder(Site):
         joined: whether the test asks for something else as well.
     """
 
-    makes: bool = False
+    makes: str = ""
     maker: str = ""
     part: str = ""
     denies: bool = False

@@ -17,7 +17,7 @@ _pai_tolerated = 3
 
 
 def _pai_batch_fault(evaluated: bool, place: str) -> str:
-    """Is the score that of a single batch, handed over after each step in the middle of a pass over the data?
+    """Is the score that of a single batch or step, handed over in the middle of a pass over the data?
 
     It may be, where what is planned ends a structure, and not its scores: a step-wise training may have no other.
     """
@@ -25,14 +25,15 @@ def _pai_batch_fault(evaluated: bool, place: str) -> str:
         return ""
     passing = _pai.passing()
     drawn = 0 if passing is None else passing._num_yielded
-    before, _pai.scored = _pai.scored, (_pai.passing, drawn)
-    single = not evaluated and bool(_pai.stepped) and drawn > 1 and before == (_pai.passing, drawn - 1)
-    _pai.batch_scores = _pai.batch_scores + 1 if single else 0
+    (known, *before), _pai.scored = _pai.scored, (_pai.passing, drawn, _pai.steps)
+    batches, steps = (now - then for now, then in zip((drawn, _pai.steps), before, strict=True))
+    single = known == _pai.passing and (batches == 1 or (batches > 1 and steps <= len(_pai.stepped)))  # one of each
+    _pai.batch_scores = _pai.batch_scores + 1 if single and not evaluated else 0
     if _pai.batch_scores < (2 if _pai_rehearsal else _pai_tolerated):  # which has three, and the first tells nothing
         return ""
     return (
-        f"{place}: a score is handed over after each step, in the middle of a pass over the data, and the model was "
-        "not evaluated: each batch would count as an epoch. Hand over what an epoch comes to (retrofit apply "
+        f"{place}: a score is handed over after each batch or step, in the middle of a pass over the data, and the "
+        "model was not evaluated: each would count as an epoch. Hand over what an epoch comes to (retrofit apply "
         "--metric), or let what is planned end each structure (retrofit apply --rounds planned)"
     )
 

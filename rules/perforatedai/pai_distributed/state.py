@@ -42,8 +42,8 @@ class _PaiState:
         repeated_scores: how often the same one came although the model was evaluated.
         old_scores: how often in a row although it was not.
         passing: the pass over the data from which the newest batch comes.
-        scored: that at the last score, and how many batches it had given.
-        batch_scores: how many scores in a row came after one more batch each of one pass, without an evaluation.
+        scored: that at the last score, how many batches it had given, and the steps by then.
+        batch_scores: how many in a row came after one more batch or step each of one pass, without an evaluation.
         first_scores: of this round.
         constant_scores: how many in a row were as the one before, though parameters have changed.
         said_constant: whether that was said.
@@ -132,7 +132,7 @@ class _PaiState:
     repeated_scores: int = 0
     old_scores: int = 0
     passing: Any = lambda: None
-    scored: tuple[Any, int] = (None, 0)
+    scored: tuple[Any, int, int] = (None, 0, 0)
     batch_scores: int = 0
     first_scores: list[float] = field(default_factory=list)
     constant_scores: int = 0
