@@ -22,6 +22,7 @@ _MOST_FILES, _MOST_BYTES = 500, 1_000_000
 _DOTTED = rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+"
 #: A dotted name that is a whole string: in quotes, or a plain scalar of YAML.
 _STRING = re.compile(rb"([\"'])(%b)\1|(?m:[:\-][ \t]+(%b)[ \t]*(?:#.*)?\r?$)" % (_DOTTED, _DOTTED))
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _PLACEHOLDERS = re.compile(r"%[sdr]|\{[^{}]*\}")
 
 
@@ -32,10 +33,12 @@ class MadeName:
     Attributes:
         begins: its beginning, with the package in full: `models.` of `f"models.{name}"`; "" for none.
         ends: its end: `_model` of `f"models.{name}_model"`; "" for none.
+        each: whether a loop imports what has such a name, one after the other.
     """
 
     begins: str
     ends: str
+    each: bool = False
 
 
 def made_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[MadeName]:
@@ -46,9 +49,11 @@ def made_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[Made
         module: its own full name, "" for the entry script.
         is_package: whether it is a package's `__init__.py`.
     """
-    for parts in _named(tree, module, is_package):
+    repeated = (node for node in ast.walk(tree) if isinstance(node, (ast.For, *_COMPREHENSIONS)))
+    each = {part for node in repeated for part in ast.walk(node)}
+    for call, parts in _named(tree, module, is_package):
         if None in parts:
-            yield MadeName(parts[0] or "", parts[-1] or "")
+            yield MadeName(parts[0] or "", parts[-1] or "", call in each)
 
 
 def written_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
@@ -59,13 +64,13 @@ def written_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[s
         module: its own full name, "" for the entry script.
         is_package: whether it is a package's `__init__.py`.
     """
-    for parts in _named(tree, module, is_package):
+    for _, parts in _named(tree, module, is_package):
         if None not in parts:
             yield "".join(part or "" for part in parts)
 
 
-def _named(tree: ast.Module, module: str, is_package: bool) -> Iterator[list[str | None]]:
-    """Yield the pieces of the names by which a file imports modules when it runs, their packages in full."""
+def _named(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[ast.Call, list[str | None]]]:
+    """Yield the calls that import modules when a file runs, with the pieces of the names, their packages in full."""
     values: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -82,7 +87,20 @@ def _named(tree: ast.Module, module: str, is_package: bool) -> Iterator[list[str
         first, *others = _parts(node.args[0], known)
         if first is not None and first.startswith("."):
             first = _absolute(first, node, module, is_package)
-        yield [first, *others]
+        yield node, [first, *others]
+
+
+def told_own_name(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of the functions to which a package gives its own, as one that imports all of its modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and any(isinstance(one, ast.Name) and one.id == "__name__" for one in node.args):
+            yield node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def extended(tree: ast.Module) -> dict[str, set[str]]:
+    """Return the classes at the top level of a file, with the last names of those that each extends."""
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    return {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for node in classes}
 
 
 def _parts(node: ast.expr, known: dict[str, ast.expr]) -> list[str | None]:

@@ -22,7 +22,15 @@ from retrofit.imports import (
     roots_of,
     with_parents,
 )
-from retrofit.late_imports import MAY_IMPORT_LATE, MadeName, alternatives, made_names, named_in_data
+from retrofit.late_imports import (
+    MAY_IMPORT_LATE,
+    MadeName,
+    alternatives,
+    extended,
+    made_names,
+    named_in_data,
+    told_own_name,
+)
 from retrofit.launch import MARK
 from retrofit.neighbours import STARTED, TRAINS, Neighbour, neighbours
 from retrofit.reading import DEFAULT_MEGABYTES, data_of, files_below, read_file, size_fault
@@ -134,6 +142,8 @@ def load_project(
         reading.import_late(reading.given(late))
     elif made and not reading.trains():
         told = reading.import_told(made)
+    elif made:
+        reading.import_heirs(one for one in made if one.each)
     modules = {}
     for name in _relevant(reading.main, reading.files, words, late):
         try:
@@ -235,10 +245,18 @@ class _Reading:
     def made_names(self) -> list[MadeName]:
         """Return the names, made at run time, by which modules are imported."""
         found: list[MadeName] = []
+        asking: dict[str, MadeName] = {}  # by the modules whose functions may be told the package
         for name, file in {self.module: self.main, **self.files}.items():
             tree = tree_of(file.data) if MAY_IMPORT_LATE.search(file.data) else None
-            if tree is not None:
-                found += made_names(tree, name, file.path.name == "__init__.py")
+            mine = list(made_names(tree, name, file.path.name == "__init__.py")) if tree is not None else []
+            asking.update((name, one) for one in mine if not one.begins)
+            found += mine
+        for name, file in self.files.items():
+            package = asking and file.path.name == "__init__.py" and b"__name__" in file.data
+            tree = tree_of(file.data) if package else None
+            told = {*told_own_name(tree)} if tree is not None else set()
+            ways = (full.rpartition(".") for full in file.imports)
+            found += [replace(asking[way], begins=f"{name}.") for way, _, one in ways if way in asking and one in told]
         return list(dict.fromkeys(found))
 
     def import_late(self, late: Iterable[str]) -> None:
@@ -289,6 +307,20 @@ class _Reading:
         self.import_late(dict.fromkeys(name for names in chosen.values() for name in names))
         return [shown for shown, _ in chosen if shown]
 
+    def import_heirs(self, made: Iterable[MadeName]) -> None:
+        """Read modules of packages, which import each of their own, where a class that trains extends one that does.
+
+        The script may make an object of it, though no file names it: `Base.__subclasses__()`.
+        """
+        names = {name for one in made for name in alternatives(one, self.roots)}
+        known = {name for file in self.files.values() for name in _training_classes(file)}
+        trial = self._copy()
+        trial.import_late(names if known else ())
+        further = {name: trial.files[name] for name in sorted(names & (trial.files.keys() - self.files.keys()))}
+        self.import_late(
+            name for name, file in further.items() if any(known & bases for bases in _training_classes(file).values())
+        )
+
     def _copy(self) -> _Reading:
         other = copy(self)
         other.files, other.known, other.unread, other.late = {**self.files}, {*self.known}, [*self.unread], []
@@ -318,6 +350,12 @@ class _Reading:
             if name and all(part.isidentifier() for part in name.split(".")):
                 found.append(name)
         return found if len(found) <= _MOST_OFFERED else []
+
+
+def _training_classes(file: _Module) -> dict[str, set[str]]:
+    """Return the classes of a file that wraps or trains, with those that each extends."""
+    tree = tree_of(file.data) if TRAINS.search(file.text) else None
+    return extended(tree) if tree is not None else {}
 
 
 def _led_to(modules: Iterable[str], files: Mapping[str, _Module]) -> dict[Path, set[str]]:

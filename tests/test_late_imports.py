@@ -243,6 +243,8 @@ def test_data_of_another_script_is_left_alone(tmp_path: Path) -> None:
         ("import_module(f'.{n}', 'other')", [MadeName("other.", "")]),
         ("name = 'models.' + n\nimport_module(name)", [MadeName("models.", "")]),
         ("import_module(cfg['module'])", [MadeName("", "")]),
+        ("for n in names:\n    import_module('.' + n, __name__)", [MadeName("pack.sub.", "", each=True)]),
+        ("found = {n: import_module('nets.' + n) for n in names}", [MadeName("nets.", "", each=True)]),
         ("import_module('json')", []),
         ("name = 'json'\nimport_module(name)", []),
     ],
@@ -411,6 +413,123 @@ def test_each_of_several_classes_that_build_a_model_is_asked_about(plan: Planner
     questions = plan({**SCANNED, "models/other_model.py": other}).questions
     assert {question.code for question in questions} == {"PAI102"}
     assert "--model" in questions[0].message
+
+
+#: The methods of a trainer that have its loops.
+METHODS = """
+    def train(self):
+        best_acc = 0
+        for epoch in range(9):
+            self.one_epoch()
+            acc = self.validate()
+            best_acc = max(acc, best_acc)
+
+    def one_epoch(self):
+        self.model.train()
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            loss = self.criterion(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+
+    @torch.no_grad()
+    def validate(self):
+        self.model.eval()
+        return sum(self.model(x).eq(y).sum() for x, y in self.loader) / 9
+"""
+BUILT = """
+import torch
+
+class Base:
+    def __init__(self, model):
+        self.model = model
+        self.model = torch.nn.DataParallel(self.model)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+"""
+#: A package that imports all of its modules, and finds the trainers in them as heirs of one that it names.
+HEIRS = {
+    "main.py": """
+        import sys
+        import torch
+        from trainers import factory
+
+        factory(sys.argv[1], torch.nn.Linear(4, 1)).train()
+        """,
+    "trainers/__init__.py": """
+        import os
+        import pkgutil
+        from importlib import import_module
+        from .base import Base
+
+        for _, name, _ in pkgutil.iter_modules([os.path.dirname(__file__)]):
+            import_module('.' + name, package=__name__)
+
+        TRAINERS = {kind.__name__: kind for kind in Base.__subclasses__()}
+
+        def factory(name, model):
+            kind = TRAINERS[name]
+            return kind(model)
+        """,
+    "trainers/base.py": code(BUILT) + METHODS,
+    "trainers/plain.py": "from .base import Base\n\nclass Plain(Base):\n    pass\n",
+    "trainers/other.py": f"import torch\nfrom .base import Base\n\nclass Other(Base):{METHODS}",
+}
+BY_HELPER = {
+    "finding.py": """
+        import os
+        import pkgutil
+        from importlib import import_module
+
+        def import_all(file, package):
+            for _, name, _ in pkgutil.iter_modules([os.path.dirname(file)]):
+                import_module('.' + name, package=package)
+        """,
+    "trainers/__init__.py": """
+        from finding import import_all
+        from .base import Base
+
+        import_all(__file__, __name__)
+        TRAINERS = {kind.__name__: kind for kind in Base.__subclasses__()}
+
+        def factory(name, model):
+            kind = TRAINERS[name]
+            return kind(model)
+        """,
+}
+
+
+@pytest.mark.parametrize("further", [{}, BY_HELPER], ids=["by itself", "by a function"])
+def test_a_class_that_trains_in_a_package_that_imports_all_of_its_modules_is_known(
+    tmp_path: Path, further: dict[str, str]
+) -> None:
+    write(tmp_path, {**HEIRS, **further})
+    assert load_project(tmp_path / "main.py", "main.py").late == ["trainers.other"]
+
+    def planned(model: str) -> Plan:
+        return make_plan(tmp_path / "main.py", "main.py", recipe(), Options(model=model))
+
+    (question,) = planned("").questions
+    assert question.message.endswith("Say which trains with --model NAME: Base.self.model or Other.self.model.")
+    texts = changed(planned("Other.self.model"))
+    assert ("report_validation_score(" in texts["other.py"], "report_validation_score(" in texts["base.py"]) == (
+        True,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("trainers/other.py", "loss.backward()", "self.learn(loss)"),
+        ("trainers/other.py", "class Other(Base)", "class Other"),
+        ("trainers/__init__.py", "for _, name, _ in", "if name := "),
+    ],
+    ids=["that does not train", "that extends none", "chosen"],
+)
+def test_a_module_of_such_a_package_is_left_alone(tmp_path: Path, name: str, old: str, new: str) -> None:
+    files = {**HEIRS, name: HEIRS[name].replace(old, new)}
+    write(tmp_path, files)
+    assert load_project(tmp_path / "main.py", "main.py").late == []
 
 
 # ---- what is looked up

@@ -38,6 +38,11 @@ def reachable(
             inner[scope.parent].append(scope)
     found: set[Scope] = set()
     waiting = list(begin or ())
+    heirs: dict[Scope, list[Scope]] = defaultdict(list)
+    if any(one.attr.value == "__subclasses__" for one in index.nodes_of(cst.Attribute)):
+        for scope in index.scopes:
+            for base in flow.lineage(scope) if scope.kind == "class" else ():
+                heirs[base].append(scope)
     asked = {str(one.evaluated_value) for one in index.nodes_of(cst.SimpleString)}
     methods = _methods_by_themselves(index, flow)
     if begin is None:
@@ -55,7 +60,7 @@ def reachable(
                 asked.add(node.attr.value)
             for one in [defined] if defined is not None else flow.choices.of(node, scope):
                 waiting.append(one)
-                waiting += flow.lineage(one) if one.kind == "class" else []
+                waiting += [*flow.lineage(one), *heirs[one]] if one.kind == "class" else []
     return found
 
 
