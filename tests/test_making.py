@@ -310,6 +310,50 @@ def test_what_a_loop_over_phases_makes_is_made_by_the_last(phases: str, named: l
     assert [(score.expression, score.made) for score in survey_of(text).scores] == [(one, "evaluated") for one in named]
 
 
+#: A loop over single steps, and a validation whose predictions go by files.
+FILED = """
+def judged(files):
+    return {'a': score_of([open(file).read() for file in files])}
+
+def predict(net, folder):
+    net.eval()
+    for i, (x, y) in enumerate(held_out):
+        write(net(x), f'{folder}/{i}.txt')
+
+def validate(net, step):
+    folder = make_folder(step)
+    predict(net, folder)
+    return judged(glob(folder))
+
+best = 0
+for (x, y), step in zip(loader, range(900)):
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    step += 1
+    if step % 100 == 0:
+        found = validate(model, step)
+        if rank == 0:
+            a = float(found['a'])
+            if a > best:
+                best = a
+        model.train()
+"""
+
+
+@pytest.mark.parametrize("predicts", ["predict(net, folder)", "predict(net, folder)\n    net.train()"])
+def test_what_a_validation_reads_from_files_is_its_own(predicts: str) -> None:
+    text = script().partition("for epoch")[0] + code(FILED)
+    (score,) = survey_of(text.replace("predict(net, folder)\n    return", f"{predicts}\n    return")).scores
+    assert (score.expression, score.made) == ("a", "evaluated")
+
+
+def test_what_is_read_from_files_where_no_model_evaluates_is_of_the_training() -> None:
+    text = script().partition("for epoch")[0] + code(FILED)
+    (score,) = survey_of(text.replace("net(x), f", "x, f").replace("net.eval()", "pass")).scores
+    assert (score.expression, score.made) == ("a", "trained")
+
+
 def questions_of(folder: Path, epoch: str, before: str = "") -> list[str]:
     return [one.message for one in plan_of(folder, script(epoch, code(FUNCTIONS) + before)).questions]
 

@@ -13,7 +13,7 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.filling import EMPTIES, FILLS
-from retrofit.survey.scores.making import changes
+from retrofit.survey.scores.making import changes, numbers_turns
 from retrofit.survey.sites.loop import EpochLoop
 
 #: What makes an empty collection, or one of zeros.
@@ -100,7 +100,7 @@ class Carried:
         bound = self._bound.get(variable, [])
         inside = [b for b in bound if self._runs(b.statement)]
         before = [b for b in bound if b not in inside]
-        added = [b.statement for b in inside if _adds(b) and not self._counts_turns(b)]
+        added = [b.statement for b in inside if _adds(b) and not numbers_turns(self._loop, b)]
         anew = [b for b in inside if not _adds(b)]
         added += [self._filled[variable]] if variable in self._filled else []
         if not anew and added and before and variable not in self._emptied and all(map(self._begins, before)):
@@ -108,11 +108,6 @@ class Carried:
         for binding in anew if all(b.value is not None and not self._begins(b) for b in anew) else ():
             if binding.value is not None and binding.item is None:
                 yield from self._of(binding.value, binding.statement.scope, seen)
-
-    def _counts_turns(self, binding: Binding) -> bool:
-        """Whether a variable is the number of the epoch loop's turn: `epoch += 1` in each."""
-        counts = any(isinstance(one.value, cst.Integer) for one in changes(binding))
-        return counts and binding.statement.parent is self._loop.statement
 
     def _runs(self, statement: Statement) -> bool:
         return statement.scope in self._running or self._loop.statement in statement.path

@@ -261,7 +261,7 @@ class Making:
             picked = keys if binding.item is None else (str(binding.item), *keys)
             return self._of(binding.value, at, frame, picked)
         changed = changes(binding)
-        if not changed or ("added", at, binding.target, frame.call) in self._seen:
+        if not changed or numbers_turns(self._loop, binding) or ("added", at, binding.target, frame.call) in self._seen:
             return set()
         self._seen.add(("added", at, binding.target, frame.call))
         added = {kind for small in changed for kind in self._of(small.value, at, frame)} or self._around(at, frame)
@@ -464,7 +464,17 @@ class Making:
         trains = self._trains(frame)
         if trains == TRAINED and not any(part.scope is frame.scope for part in self._index.loops):
             return {TRAINED}
-        return self._around_call(frame)
+        validates = not trains and frame.scope.kind == "function" and self._validates(frame.scope)
+        return {EVALUATED} if validates else self._around_call(frame)
+
+    def _validates(self, function: Scope) -> bool:
+        """Whether a function evaluates the model for one batch after the other, by itself or by others.
+
+        What it makes of nothing that is seen is of that: what it reads from files that the evaluation has written.
+        """
+        running = [function, *called_in(self._index, self._flow, self._index.statement(function.node))]
+        told = [one for one in running if any(mode == "eval" for _, mode in self._modes_of(one))]
+        return any(map(self._goes_through, told))
 
     def _around_call(self, frame: _Frame) -> set[str]:
         """Return what the place of the call tells that runs a function."""
@@ -607,6 +617,12 @@ def changes(binding: Binding) -> list[cst.AugAssign]:
     target = unquoted(binding.target)
     made = [one for one in small if isinstance(one, cst.AugAssign)]
     return [one for one in made if unquoted(cst.Module(body=[]).code_for_node(one.target)) == target]
+
+
+def numbers_turns(loop: EpochLoop, binding: Binding) -> bool:
+    """Whether a variable is the number of the epoch loop's turn: `epoch += 1` in each."""
+    counts = any(isinstance(one.value, cst.Integer) for one in changes(binding))
+    return counts and binding.statement.parent is loop.statement
 
 
 def _called_object(call: cst.Call) -> str:
