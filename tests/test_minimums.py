@@ -7,7 +7,7 @@ from textwrap import indent
 
 import pytest
 
-from tests.helpers import plan_of, rewritten, script, survey_of
+from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 TEXT = """\
 import os
@@ -169,6 +169,29 @@ def test_what_only_a_wrapper_has_is_there_where_several_are_counted_alone(
     assert [
         f"{asked} {INITIALIZING}:" in line for line in rewritten(plan).splitlines() if line.startswith("if torch")
     ] == ([bool(asked)] if wrapped.startswith("if torch") else [])
+
+
+SIZED = code("""
+    import os
+
+    def sized():
+        if "WORLD_SIZE" in os.environ:
+            rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        else:
+            rank, size = 0, OTHERWISE
+        return rank, size
+
+    rank, size = sized()
+    if size > 1:
+        model = DDP(model)
+    """)
+
+
+@pytest.mark.parametrize(("otherwise", "found"), [("1", 1), ("args.size", 0)])
+def test_several_are_counted_by_what_a_function_tells_or_a_number_in_its_place(otherwise: str, found: int) -> None:
+    text = script().replace("model = DDP(model)\n", SIZED.replace("OTHERWISE", otherwise))
+    text = text.replace("loss = criterion(", "loss = model.module.scale * criterion(")
+    assert [one.wanted for one in survey_of(text).minimums] == [True] * found
 
 
 ASKED = TEXT.replace("import os\n", "import argparse\nimport os\n").replace(
