@@ -230,6 +230,16 @@ def test_the_scripts_own_end_is_the_rounds(leaves: str, tmp_path: Path) -> None:
     assert "The script has ended its training by itself" in result.stdout
 
 
+@pytest.mark.parametrize("rehearse", ["0", "1"])
+def test_a_script_that_ends_by_itself_before_its_first_score_is_told(rehearse: str, tmp_path: Path) -> None:
+    text = swapped(DDP, (PRINTED, f"{PRINTED}        if epoch < 9:\n            return\n"))
+    result = train(tmp_path, text, REHEARSE=rehearse)
+    assert result.returncode == 1, shown(result)
+    told = "The script has ended its training by itself, without a validation score in this round: train longer"
+    assert told in result.stdout, shown(result)
+    assert ("Round 1" in result.stdout) == (rehearse == "0"), "the rehearsal tells it first"
+
+
 # ---- what a round goes on with
 
 

@@ -113,12 +113,16 @@ def _pai_say(message: str) -> None:
 
 def _pai_fail(message: str, net: torch.nn.Module | None = None) -> NoReturn:
     """Say what is wrong, and leave; with the model, all ranks together."""
-    if _pai_rank() == 0:
-        print(f"[pai_distributed] {message}", file=sys.stderr, flush=True)
-    _pai_note_failure(message)
+    _pai_tell_failure(message)
     if net is not None:
         _pai_leave(1, net)
     sys.exit(1)
+
+
+def _pai_tell_failure(message: str) -> None:
+    if _pai_rank() == 0:
+        print(f"[pai_distributed] {message}", file=sys.stderr, flush=True)
+    _pai_note_failure(message)
 
 
 def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:

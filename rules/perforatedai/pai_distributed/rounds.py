@@ -24,6 +24,7 @@ from .process import (
     _pai_rank,
     _pai_say,
     _pai_tell_clean_up,
+    _pai_tell_failure,
     initializing,
     load_folder,
 )
@@ -228,19 +229,24 @@ def stop_training() -> None:
 def _pai_end_structure(why: str) -> None:
     """Have dendrites added, or training completed, with the last score."""
     if _pai.last_score is None or _pai.model is None:
-        cure = ": train longer, or validate more often"
-        if not _pai.steps:
-            cure = ", or a step: does the script pass over the epochs that a checkpoint of its own says are done?"
-        elif _pai.missing_scores:
-            cure = (
-                f": it was None, all {_pai.missing_scores} times that one was handed over at {_pai.missing_place}. "
-                "Train until it is measured, or hand over one that this training measures (retrofit apply --metric)"
-            )
-        _pai_note_cut()  # it may come after so many steps
-        _pai_fail(f"{why}, without a validation score in this round{cure}")
+        _pai_fail(_pai_without_score(why))
     _pai_meet()
     _pai_say_end(why)
     _pai_share(_pai.last_score, _pai_unwrap(_pai.model), leave=False, again=True)
+
+
+def _pai_without_score(why: str) -> str:
+    """What is wrong where a structure's training ends with no score, and what helps."""
+    cure = ": train longer, validate more often, or hand the score over before that end"
+    if not _pai.steps:
+        cure = ", or a step: does the script pass over the epochs that a checkpoint of its own says are done?"
+    elif _pai.missing_scores:
+        cure = (
+            f": it was None, all {_pai.missing_scores} times that one was handed over at {_pai.missing_place}. "
+            "Train until it is measured, or hand over one that this training measures (retrofit apply --metric)"
+        )
+    _pai_note_cut()  # it may come after so many steps
+    return f"{why}, without a validation score in this round{cure}"
 
 
 _pai_sys_exit = sys.exit
@@ -272,9 +278,12 @@ sys.exit = _pai_exit
 def _pai_end_at_exit() -> None:
     """Take a script that ends by itself, without `end_of_training`, at its word: its end is this structure's."""
     ended = _pai.complete or _pai.left or hasattr(sys, "last_type")
-    if ended or initializing() or not _pai.restarts or _pai_rank() != 0 or _pai.last_score is None:
+    if ended or initializing() or not _pai.restarts or _pai_rank() != 0 or _pai.model is None:
         return
-    assert _pai.model is not None
+    if _pai.last_score is None:
+        if _pai.steps:  # else it has only evaluated
+            _pai_tell_failure(_pai_without_score(_pai_by_itself))
+        return
     net = _pai_unwrap(_pai.model)
     _pai_say_end(_pai_by_itself)
     if _pai_hand_over(_pai.last_score, net, again=True)[1]:
