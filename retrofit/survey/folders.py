@@ -111,10 +111,9 @@ def _writes(flow: Flow, branch: cst.CSTNode | None) -> bool:
 
 def _calls_in(flow: Flow, branch: cst.CSTNode | None) -> list[cst.Call]:
     """Return the calls of a branch, and of the local functions that it calls."""
-    if branch is None:
-        return []
-    suite = branch.body if isinstance(branch, cst.Else) else branch
-    index = flow.index
+    index, suite = flow.index, branch.body if isinstance(branch, cst.Else) else branch
+    if suite is None or not all(one in index.parents for one in children(suite)):
+        return []  # what a module that is imported does as the main program is passed over
     blocks = index.statements_in(suite) if isinstance(suite, cst.BaseSuite) else [index.statement(suite)]
     called = [call for scope in called_in(index, flow, *blocks) for call in index.calls_of(scope)]
     return [*(call for block in blocks for call in index.calls_in(block)), *called]
