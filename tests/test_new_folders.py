@@ -193,6 +193,103 @@ def test_a_choice_that_is_about_something_else_stays(choice: str) -> None:
     assert survey_of(begun("").replace(LOOP, trained(choice))).new_folders == []
 
 
+MODEL = "model = DDP(model)\n"
+INIT = "args.perforate_model_parallel"
+RESUMED = """
+def load(path):
+    model = Net()
+    model.load_state_dict(torch.load(path))
+    return model
+
+def build():
+    return Net()
+
+"""
+
+
+def taking_up(text: str) -> str:
+    """Return the script that chooses by some code what its model is."""
+    text = text.replace("LOADS", "model = load(os.path.join(args.out, 'last.pt'))").replace("BUILDS", "model = build()")
+    whole = begun("").replace("\n\nimport", f"\n{code(RESUMED)}\nimport", 1)
+    head, made, rest = whole.rpartition(MODEL)
+    return f"{head.rpartition('model = ')[0]}{code(text)}{made}{rest}"
+
+
+THERE = "os.path.exists(args.out)"
+CHOOSES = "if there:\n    LOADS\nelse:\n    BUILDS\n"
+FRESH = "if fresh:\n    BUILDS\nelse:\n    LOADS\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "new"),
+    [
+        pytest.param(f"there = {THERE}\n{MADE}{CHOOSES}", f"there = {THERE} and {INIT}", id="by a name"),
+        pytest.param(
+            f"there = {THERE} and args.resumes\n{MADE}{CHOOSES}",
+            f"there = {THERE} and {INIT} and args.resumes",
+            id="by a name, for one of two reasons",
+        ),
+        pytest.param(f"fresh = not {THERE}\n{MADE}{FRESH}", f"fresh = not {THERE} or not {INIT}", id="that denies"),
+        pytest.param(
+            "out = Path(args.out)\nthere = out.exists()\nout.mkdir(exist_ok=True)\n"
+            "if not there and args.new:\n    BUILDS\nelif args.new:\n    LOADS\nelse:\n    model = load(args.new)\n",
+            f"there = out.exists() and {INIT}",
+            id="a path, a further condition",
+        ),
+        pytest.param(
+            f"there = {THERE}\nos.makedirs(args.out + '/log', exist_ok=True)\n{CHOOSES}",
+            f"there = {THERE} and {INIT}",
+            id="a folder in it",
+        ),
+        pytest.param(
+            f"def opened():\n    there = {THERE}\n    {MADE}    return 1, there\n_, there = opened()\n{CHOOSES}",
+            f"there = {THERE} and {INIT}",
+            id="by a function",
+        ),
+        pytest.param(
+            f"if {THERE}:\n    LOADS\nelse:\n    os.makedirs(args.out)\n    BUILDS\n",
+            f"if {THERE} and {INIT}:",
+            id="at once",
+        ),
+    ],
+)
+def test_a_folder_that_the_initialisation_makes_is_none_to_resume_from(tmp_path: Path, text: str, new: str) -> None:
+    written = rewritten(plan_of(tmp_path, taking_up(text)))
+    assert new in [line.strip() for line in written.splitlines()]
+    assert "os.makedirs(args.out)\n" not in written  # it is there in each round
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"{MADE}there = {THERE}\n{CHOOSES}", id="made before, so that it is always there"),
+        pytest.param(f"there = {THERE}\nif there:\n    LOADS\nelse:\n    BUILDS\n", id="not made"),
+        pytest.param(f"there = os.path.exists(args.data)\n{MADE}{CHOOSES}", id="another one"),
+        pytest.param(f"there = os.path.exists(args.out + '/last.pt')\n{MADE}{CHOOSES}", id="a file in it"),
+        pytest.param(f"there = os.path.exists(os.path.join(args.out, args.name))\n{MADE}{CHOOSES}", id="perhaps in it"),
+        pytest.param(
+            f"there = {THERE}\n{MADE}"
+            "if there and os.path.exists(args.last):\n    model = load(args.last)\nelse:\n    BUILDS\n"
+            "if there:\n    if os.listdir(args.out):\n        LOADS\n",
+            id="what is there to load is asked for",
+        ),
+        pytest.param(f"there = {THERE}\n{MADE}if there:\n    print(args.out)\nBUILDS\n", id="loads nothing"),
+        pytest.param(
+            f"BUILDS\nif {THERE}:\n    data = torch.load(args.out + '/data.pt')\nelse:\n"
+            "    os.makedirs(args.out)\n    data = prepare()\n    torch.save(data, args.out + '/data.pt')\n",
+            id="data that is prepared once",
+        ),
+    ],
+)
+def test_what_a_script_resumes_from_is_left_alone(text: str) -> None:
+    assert survey_of(taking_up(text)).new_folders == []
+
+
+def test_a_folder_that_must_be_new_may_be_known_by_a_name(tmp_path: Path) -> None:
+    text = f"there = {THERE}\n{MADE}if there:\n    raise ValueError\n"
+    assert f"    if {INIT}:\n        raise ValueError" in rewritten(plan_of(tmp_path, begun(text)))
+
+
 @pytest.mark.parametrize(
     "text",
     [

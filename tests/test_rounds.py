@@ -895,6 +895,33 @@ def test_an_output_folder_that_must_be_new_is_so_at_the_first_start(tmp_path: Pa
     assert len(rounds(train(tmp_path, swapped(DDP, (group, group + new))))) == 2
 
 
+def test_a_folder_that_the_initialisation_has_made_is_none_to_resume_from(tmp_path: Path) -> None:
+    """Nothing is saved in it at first, and later what is of another structure, with the last epoch of a round."""
+    built = """\
+    there = os.path.isdir("out")
+    dist.barrier()
+    os.makedirs("out", exist_ok=True)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    start_epoch = 0
+    if there:
+        checkpoint = torch.load("out/last.pt")
+        net.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        start_epoch = checkpoint["epoch"] + 1
+    model = DistributedDataParallel(net)
+"""
+    saved = """\
+        if dist.get_rank() == 0:
+            parts = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+            torch.save(parts, "out/last.pt")
+"""
+    text = swapped(DDP, ("    model = DistributedDataParallel(Net())\n", built), (OPTIMIZER, ""))
+    text = swapped(text, (LOOP, LOOP.replace("range(args", "range(start_epoch, args")), (PRINTED, PRINTED + saved))
+    found = rounds(train(tmp_path, text, settings=(*SETTINGS[:3], "max_dendrites=2")))
+    assert [one[0].split()[1] for one in found] == ["0", "0", "0"]
+
+
 SPAWNED = """\
     processes = []
     for rank in range(2):

@@ -9,9 +9,10 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import AsksForPath, Fresh, WritesPath
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, children, dotted, exits, method_name, names_in, nodes_in, receiver
-from retrofit.survey.order import leading_to, leads_to, ways_to
+from retrofit.survey.order import leading_to, leads_to, may_follow, ways_to
 from retrofit.survey.paths import BUILDERS, is_same, relation
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
@@ -30,51 +31,116 @@ def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[N
     Args:
         loops: the epoch loops.
     """
-    made = [site for call in index.calls if (site := _made(index, flow, call)) is not None]
     writing = [(path, call) for call in index.calls for path in _written(index, call)]
     training = leading_to(loops, flow)
     trains = {around for one in training for around in index.ancestors(one.node)}
-    asked, instead = list[cst.CSTNode](), set[cst.CSTNode | None]()
-    for choice, part in _choosing(index, trains):
+    asked, instead, told = list[cst.CSTNode](), set[cst.CSTNode | None](), dict[cst.BaseExpression, cst.If]()
+    for choice, part in _choosing(flow, trains):
         if any(_is_written(path, writing, flow) for path in _asked_for(index, part)):
-            made.append(_asking(index, choice.test, part))
+            told[part] = choice
             instead.update({choice.body, choice.orelse} - trains)
+    told |= _taking_up(flow, training)
+    made = [_asking(index, part) for part in told]
+    made += [site for call in index.calls if (site := _made(index, flow, call, [*told.values()])) is not None]
     for node in (*index.nodes_of(cst.Raise), *index.nodes_of(cst.Expr), *index.nodes_of(cst.Return)):
         here = index.statement(node)
         leaves = isinstance(node, cst.Raise) or exits(node)
         if leaves or (isinstance(node, cst.Return) and leads_to(here, training)):
-            insists = any(_is_written(path, writing, flow) for path in _paths(index, node))
+            insists = any(_is_written(path, writing, flow) for path in _paths(flow, node))
             asked += [node] if insists and instead.isdisjoint(index.ancestors(node)) else []
     for test in index.nodes_of(cst.Assert):
-        paths = [path for part in _holding(test.test, affirmed=False) for path in _asked_for(index, part)]
+        paths = [path for part in _holding(flow, test.test, affirmed=False) for path in _asked_for(index, part)]
         asked += [test] if any(_is_written(path, writing, flow) for path in paths) else []
     return [*made, *(NewFolder(node=node, index=index) for node in asked if index.holds(index.scope_of(node)))]
 
 
-def _choosing(index: Index, trains: Set[cst.CSTNode]) -> Iterator[tuple[cst.If, cst.BaseExpression]]:
+def _choosing(flow: Flow, trains: Set[cst.CSTNode]) -> Iterator[tuple[cst.If, cst.BaseExpression]]:
     """Yield the choices of which one branch alone trains, each with what its test asks that does not hold there.
 
     Args:
         trains: what is around the statements that lead to the epoch loop.
     """
-    for choice in index.nodes_of(cst.If):
+    for choice in flow.index.nodes_of(cst.If):
         body = choice.body in trains
         if (choice.orelse in trains) is not body:
-            yield from ((choice, part) for part in _holding(choice.test, affirmed=not body))
+            yield from ((choice, part) for part in _holding(flow, choice.test, affirmed=not body))
 
 
-def _asking(index: Index, test: cst.BaseExpression, asked: cst.BaseExpression) -> NewFolder:
-    """Return the site of a test, by what it asks for."""
-    around = [
-        asked,
-        *takewhile(lambda one: not isinstance(one, (cst.BooleanOperation, cst.If)), index.ancestors(asked)),
-    ]
-    part, denies, code = around[-1], len(around) > 1, index.source.code(around[-1])
-    return NewFolder(node=test, index=index, part=code, denies=denies, joined=part is not test, anchors={"part": part})
+def _taking_up(flow: Flow, training: set[Statement]) -> dict[cst.BaseExpression, cst.If]:
+    """Return what asks for a folder before the script makes it, each with the choice whose branch loads then.
+
+    The initialisation makes the folder, and saves nothing. A choice that asks for what is in it, too, needs no help.
+
+    Args:
+        training: the statements that lead to the epoch loop.
+    """
+    index, found = flow.index, dict[cst.BaseExpression, cst.If]()
+    making = [(path, index.statement(call)) for call in index.calls for path in _folders(index, call)]
+    making = [one for one in making if any(leads_to(way, training) for way in flow.leading(one[1]))]
+    for choice in index.nodes_of(cst.If) if making else ():
+        for branch, other in ((choice.body, choice.orelse), (choice.orelse, choice.body)):
+            if not _loads_unasked(flow, branch) or _writes(flow, other):
+                continue
+            parts = _holding(flow, choice.test, affirmed=branch is choice.body)
+            asked = [(part, path) for part in parts for path in _asked_for(index, part)]
+            made = [part for part, path in asked if any(_is_made_after(path, *one, flow) for one in making)]
+            found |= {part: choice for part in made if len(made) == len(asked)}
+    return found
 
 
-def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
-    """Return a call that makes a folder and fails where it is there, if nothing around it sees to that."""
+def _is_made_after(path: cst.BaseExpression, folder: cst.BaseExpression, making: Statement, flow: Flow) -> bool:
+    """Whether a folder that a statement makes is one that was asked for, or in it, and was not made by then."""
+    here = flow.index.statement(path)
+    if may_follow(here, making, flow) and here not in making.around:
+        return False
+    return is_same(folder, path, flow) or relation(folder, path, flow) == "inside"
+
+
+def _folders(index: Index, call: cst.Call) -> list[cst.BaseExpression]:
+    """Return the path of the folder that a call makes, and that whose method it is; nothing for any other call."""
+    if not _makes_folder(index, call):
+        return []
+    return [path for path in (argument(call, "name", 0), receiver(call)) if path is not None]
+
+
+def _loads_unasked(flow: Flow, branch: cst.CSTNode | None) -> bool:
+    """Whether a branch loads a file, and asks for none."""
+    calls = _calls_in(flow, branch)
+    loads = any(flow.index.qualified(call.func) == "torch.load" for call in calls)
+    return loads and not any(True for call in calls for _ in _asked_for(flow.index, call))
+
+
+def _writes(flow: Flow, branch: cst.CSTNode | None) -> bool:
+    """Whether a branch writes a file, as data that is prepared once."""
+    calls = [call for call in _calls_in(flow, branch) if not _makes_folder(flow.index, call)]
+    return any(True for call in calls for _ in _written(flow.index, call))
+
+
+def _calls_in(flow: Flow, branch: cst.CSTNode | None) -> list[cst.Call]:
+    """Return the calls of a branch, and of the local functions that it calls."""
+    index, suite = flow.index, branch.body if isinstance(branch, cst.Else) else branch
+    if suite is None or not all(one in index.parents for one in children(suite)):
+        return []  # what a module that is imported does as the main program is passed over
+    blocks = index.statements_in(suite) if isinstance(suite, cst.BaseSuite) else [index.statement(suite)]
+    called = [call for scope in called_in(index, flow, *blocks) for call in index.calls_of(scope)]
+    return [*(call for block in blocks for call in index.calls_in(block)), *called]
+
+
+def _asking(index: Index, asked: cst.BaseExpression) -> NewFolder:
+    """Return the site of a test, or of the value that it knows by a name, by what it asks for."""
+    around = [asked, *takewhile(lambda one: isinstance(one, cst.BaseExpression), index.ancestors(asked))]
+    inner = list(takewhile(lambda one: not isinstance(one, cst.BooleanOperation), around))
+    part, denies, code = inner[-1], len(inner) > 1, index.source.code(inner[-1])
+    joined = len(around) > len(inner)
+    return NewFolder(node=around[-1], index=index, part=code, denies=denies, joined=joined, anchors={"part": part})
+
+
+def _made(index: Index, flow: Flow, call: cst.Call, told: list[cst.If]) -> NewFolder | None:
+    """Return a call that makes a folder and fails where it is there, if nothing around it sees to that.
+
+    Args:
+        told: the choices that no longer do, as they take the folder for missing in each round.
+    """
     name, held, here = index.qualified(call.func), receiver(call), index.statement(call)
     plain = name == "os.mkdir" and held is not None
     given, at, keyword, last = _MAKERS.get(name, _MAKERS["os.makedirs"])
@@ -85,7 +151,9 @@ def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
         return None
     allowed = argument(call, keyword, last) or cst.Name("False")
     around = [one.node for one in here.around]
-    looked = any(True for one in around if isinstance(one, cst.If) for _ in _asked_for(index, one.test))
+    looked = any(
+        True for one in around if isinstance(one, cst.If) and one not in told for _ in _asked_for(index, one.test)
+    )
     minded = dotted(allowed) != "False" or looked or any(isinstance(one, cst.Try) for one in around)
     if minded or path is None or is_fresh(path, flow):
         return None
@@ -168,15 +236,16 @@ def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
         yield from [held] if held is not None and method == "mkdir" else []
 
 
-def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def _paths(flow: Flow, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Yield what is there where some code runs, as the innermost `if` around it says, or a failure to make it.
 
     One that is about a setting alone says nothing of it: `if not args.debug`. One about what was found out of what is
     there insists on more than a new folder: that it was made with the settings of this run, say.
     """
+    index = flow.index
     around = list(index.ancestors(node))
     choices = (cst.If, cst.ExceptHandler, cst.FunctionDef, cst.For, cst.While)
-    choice = next((one for one in around if isinstance(one, choices) and not _is_of_setting(one)), None)
+    choice = next((one for one in around if isinstance(one, choices) and not _is_of_setting(flow, one)), None)
     if isinstance(choice, cst.ExceptHandler) and index.qualified(choice.type) == "FileExistsError":
         tried = index.statement(choice)
         yield from (path for call in index.calls_in(tried) for path in _written(index, call))
@@ -187,28 +256,36 @@ def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             return
         holds = choice.body in around
         asked, denied = (
-            [path for part in _holding(choice.test, affirmed) for path in _asked_for(index, part)]
+            [path for part in _holding(flow, choice.test, affirmed) for path in _asked_for(index, part)]
             for affirmed in (holds, not holds)
         )
         others = {index.source.code(path) for path in denied}  # there, but no file, as `a and not b` says of one path
         yield from (path for path in asked if index.source.code(path) not in others)
 
 
-def _is_of_setting(choice: cst.CSTNode) -> bool:
-    """Whether an `if` asks for variables and attributes alone, and compares and calls nothing."""
+def _is_of_setting(flow: Flow, choice: cst.CSTNode) -> bool:
+    """Whether an `if` asks for variables and attributes alone, none of a path's, and compares and calls nothing."""
     asks = (cst.Call, cst.Comparison, cst.Subscript)
-    return isinstance(choice, cst.If) and not any(isinstance(one, asks) for one in nodes_in(choice.test))
+    if not isinstance(choice, cst.If) or any(isinstance(one, asks) for one in nodes_in(choice.test)):
+        return False
+    parts = [part for affirmed in (True, False) for part in _holding(flow, choice.test, affirmed)]
+    return not any(True for part in parts for _ in _asked_for(flow.index, part))
 
 
-def _holding(test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpression]:
-    """Yield the parts of a condition that hold where it does, or else those that do not."""
+def _holding(flow: Flow, test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpression]:
+    """Yield the parts of a condition that hold where it does, or else those that do not; of what a name is as well."""
     if isinstance(test, cst.BooleanOperation):
-        yield from _holding(test.left, affirmed)
-        yield from _holding(test.right, affirmed)
+        yield from _holding(flow, test.left, affirmed)
+        yield from _holding(flow, test.right, affirmed)
     elif isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        yield from [] if affirmed else [test.expression]
+        yield from _holding(flow, test.expression, not affirmed)
     elif isinstance(test, cst.Comparison) and _denies(test):
         yield from [] if affirmed else [test.left]
+    elif isinstance(test, (cst.Name, cst.Attribute)):
+        values = [origin.node for origin in flow.deep_origins(test, flow.index.scope_of(test))]
+        for value in values:
+            if isinstance(value, cst.BaseExpression) and not isinstance(value, (cst.Name, cst.Attribute)):
+                yield from _holding(flow, value, affirmed)
     elif affirmed:
         yield test
 
