@@ -376,3 +376,13 @@ def test_a_name_that_only_a_new_folder_gives_a_value_is_asked_about(tmp_path: Pa
     )
     plan = plan_of(tmp_path, used.replace("\nif not", "\nlog = None\nif not").replace("\ntry", "\nlog = None\ntry"))
     assert plan.questions == []
+
+
+@pytest.mark.parametrize("test", ["__name__ == '__main__'", '__name__ == "__main__" and ready'])
+def test_what_an_imported_module_does_as_the_main_program_is_passed_over(tmp_path: Path, test: str) -> None:
+    """Nor is it asked what it loads: nothing of it is surveyed."""
+    module = "import torch\nfrom torch import optim\n\ndef build():\n    return 1\n\n"
+    module += f"if {test}:\n    net = torch.load('n.pt')\n"
+    (tmp_path / "net.py").write_text(module)
+    text = begun(f"from net import build\nbuild()\n{MADE}")
+    assert plan_of(tmp_path, text).questions == []
