@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,11 +32,13 @@ class Company:
         pending: what the plans of the scripts before this one write, by the files' real paths.
         neighbours: whether another script of this one's folder is among them, so that each gets a launcher of its own.
         root: the folder below which files may be written, None for any.
+        scripts: the real paths of all of its scripts.
     """
 
     pending: Mapping[Path, bytes] = field(default_factory=dict)
     neighbours: bool = False
     root: Path | None = None
+    scripts: Collection[Path] = ()
 
     def data(self, path: Path) -> bytes | None:
         """Return what a file holds, or is about to hold, None where there is none."""

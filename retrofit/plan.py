@@ -95,13 +95,14 @@ def make_plans(
         UserError: a script cannot be read or edited, or a question is open.
         EngineError: a rewriting failed its proofs.
     """
-    folders = [Path(os.path.realpath(script)).parent for script in scripts]
+    paths = [Path(os.path.realpath(script)) for script in scripts]
+    folders = [path.parent for path in paths]
     plans: list[Plan] = []
     problems: list[Problem] = []
     pending: dict[Path, bytes] = {}
     for script, folder in zip(scripts, folders, strict=True):
         try:
-            company = Company(pending, folders.count(folder) > 1, root)
+            company = Company(pending, folders.count(folder) > 1, root, paths)
             plan = make_plan(script, str(script), recipe, options(script), force, company=company, told=told)
         except UserError as error:
             problems += error.problems
@@ -140,9 +141,8 @@ def make_plan(
     """
     told("reading the project", "")
     words, library = load_knowledge(options.knowledge).own_words, recipe.signs.library
-    project = load_project(
-        path, shown, company.pending, recipe.helper, options.max_file_size, library, words, options.module
-    )
+    size, late = options.max_file_size, options.module
+    project = load_project(path, shown, company.pending, recipe.helper, size, library, words, late, company.scripts)
     begun = NOTHING
     if project.library and recipe.history is not None:
         message = f"is the library's own code, and left as it is. Where Python finds it before what is installed, \

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -112,6 +112,7 @@ def load_project(
     library: str = "",
     words: Sequence[bytes] = (),
     late: Sequence[str] = (),
+    scripts: Collection[Path] = (),
 ) -> Project:
     """Read an entry script, and follow its imports as far as they lead to files of its project.
 
@@ -128,6 +129,7 @@ def load_project(
         library: the package that the recipe is for. Its own code is nobody's training, wherever it lies.
         words: what else a file may hold that says something of training.
         late: the modules that it imports by a name made at run time, as the user says.
+        scripts: the real paths of those that are rewritten with it, which are nobody's neighbours.
 
     Raises:
         UserError: the script itself cannot be read or parsed, or has no such module.
@@ -157,7 +159,7 @@ def load_project(
         above_package(entry.path, reading.module),
         {**_led_to(modules, reading.files), entry.path: {""}},
         reading.roots,
-        [path for path in reading.near if path.suffix == ".py" and path not in reading.known],
+        [path for path in reading.near if path.suffix == ".py" and path not in reading.known.union(scripts)],
         helper,
     )
     offered = reading.offered() if made and not reading.trains() else []
