@@ -1753,6 +1753,7 @@ while True:
         pytest.param(("len(files)", "count"), "part", id="so many"),
         pytest.param(("= list_files()", "= list_files()\ncount = len(files)"), "", id="counted before"),
         pytest.param(("files[part]", "files"), "part", id="with all files"),
+        pytest.param(("data = Part(files[part])", "rate(files[part])"), "part", id="with all data"),
         pytest.param(("tqdm(loader)", "held"), "part", id="with one loader"),
         pytest.param(("tqdm(loader)", "loaders[part]"), "", id="with a list of loaders"),
     ],
