@@ -84,7 +84,7 @@ def _named(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[as
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if called not in ("import_module", "__import__"):
             continue
-        first, *others = _parts(node.args[0], known)
+        first, *others = _parts(node.args[0], known) or [""]
         if first is not None and first.startswith("."):
             first = _absolute(first, node, module, is_package)
         yield node, [first, *others]

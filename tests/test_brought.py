@@ -596,6 +596,26 @@ def test_what_makes_a_variable_and_what_is_given_it_are_no_others_of_its_name(tm
     assert "pai_score = train(model, loader)" in new
 
 
+def test_what_is_given_a_variable_and_makes_another_of_its_name_is_one_that_may_be_meant(tmp_path: Path) -> None:
+    """It is given the function that makes the loss, under the name of what it comes to."""
+    functions = """
+def validate(model, loader, cost):
+    total = cost(model(loader))
+    cost = total / 2
+    print(cost)
+
+
+def run(model, loader, cost):
+    for x in loader:
+        cost(model(x)).backward()
+    validate(model, loader, cost)
+
+
+"""
+    new = rewritten(planned(tmp_path, code(functions), "run(model, loader, criterion)", "cost"))
+    assert "    cost = total / 2\n    pai_distributed.note_score(cost)\n" in new
+
+
 METER = """
 class Mean:
     def update(self, value):

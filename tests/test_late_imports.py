@@ -262,6 +262,7 @@ def test_what_is_written_down_of_a_made_name(expression: str, found: list[MadeNa
         ("import_module('.unet', package=__name__)", ["pack.sub.unet"]),
         ("import_module('..unet', __package__)", ["pack.unet"]),
         ("import_module('nets.' + n)", []),
+        ("import_module(f'')", [""]),
         ("import_module()", []),
     ],
 )

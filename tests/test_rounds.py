@@ -1086,9 +1086,12 @@ def test_a_script_that_counts_on_several_processes_initialises_with_one(tmp_path
     assert len(rounds(train(tmp_path, text))) == 2
 
 
-def test_a_script_that_asks_too_early_for_its_group_begins_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begin", ["dist.init_process_group", "init_process_group"])
+def test_a_script_that_asks_too_early_for_its_group_begins_it(begin: str, tmp_path: Path) -> None:
     asked = "    try:\n        print(dist.get_rank())\n    except ValueError:\n        print('no group')\n"
-    result = train(tmp_path, swapped(DDP, (BEGUN, asked + BEGUN)), REHEARSE="0")
+    text = swapped(DDP, (BEGUN, asked + BEGUN.replace("dist.init_process_group", begin)))
+    text = f"from torch.distributed import init_process_group\n{text}"
+    result = train(tmp_path, text, REHEARSE="0")
     assert len(rounds(result)) == 2
     assert result.stdout.count("no group") == 4
 

@@ -1753,6 +1753,7 @@ while True:
         pytest.param(("len(files)", "count"), "part", id="so many"),
         pytest.param(("= list_files()", "= list_files()\ncount = len(files)"), "", id="counted before"),
         pytest.param(("files[part]", "files"), "part", id="with all files"),
+        pytest.param(("data = Part(files[part])", "rate(files[part])"), "part", id="with all data"),
         pytest.param(("tqdm(loader)", "held"), "part", id="with one loader"),
         pytest.param(("tqdm(loader)", "loaders[part]"), "", id="with a list of loaders"),
     ],
@@ -6870,6 +6871,9 @@ def test_what_runs_in_the_planned_last_turn_alone_is_found(head: str, test: str,
     assert [site.code for site in loop.last_turns] == ([test.partition(" and")[0]] if told else [])
 
 
+WIDENED = """    def widen(self):
+        if self.quick.out_features < 64:
+            self.quick = nn.Linear(8, 64)"""
 LAZY = """
 import copy
 import torch
@@ -6931,6 +6935,14 @@ for epoch in range(9):
 def test_a_layer_that_a_model_gets_when_it_runs(built: str, run: str, asked: bool) -> None:
     disorder = survey_of(LAZY.replace("BUILT", built).replace("RUN", run)).disorder
     assert ("gets a layer when it runs" in disorder) == asked
+
+
+def test_a_layer_that_the_training_puts_in_the_place_of_another_is_no_spare_one() -> None:
+    grown = LAZY.replace("BUILT", "").replace("RUN", "if x.size(1) != 8:\n            self.widen()")
+    grown = grown.replace("    def begin(self):\n        self.slow = self.follower()", WIDENED)
+    assert "gets a layer when it runs" not in survey_of(grown).disorder
+    grown = grown.replace("x.size(1) != 8:\n            self.widen()", "x.size(1) != 8:\n            pass")
+    assert "gets a layer when it runs" in survey_of(f"{grown}    model.module.widen()\n").disorder
 
 
 WAYS = """

@@ -220,10 +220,12 @@ def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow)
     begun = begin | called_in(index, flow, *(index.statement(one.node) for one in begin))
     turns = [*(index.statement(one.node) for one in run), *(loop.statement for loop in loops)]
     running = (run | called_in(index, flow, *turns)) - begun
+    fitting = run | called_in(index, flow, *(index.statement(one.node) for one in run))
     for binding in index.bindings:
         scope = binding.statement.scope
         own = scope.enclosing_class in classes and scope in running and "." in binding.target
-        if own and _gives_layer(binding, flow) and not _is_spare(binding, begun, flow):
+        spare = own and scope in fitting and _is_spare(binding, begun, flow)
+        if own and not spare and _gives_layer(binding, flow):
             return (
                 f"`{binding.target}` gets a layer when it runs, at {index.place(binding.statement.node)}, which the "
                 "model of the next round does not begin with. Make that when the model is built"
@@ -239,7 +241,7 @@ def _gives_layer(binding: Binding, flow: Flow) -> bool:
 
 
 def _is_spare(binding: Binding, begun: set[Scope], flow: Flow) -> bool:
-    """Whether a layer takes, under a condition, the place of one that the object is built with.
+    """Whether a layer of a forward pass takes, under a condition, the place of one that the object is built with.
 
     What fits the data has no need of it, and what does not would train it without the optimizer, dendrites or not.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
 import libcst as cst
@@ -272,11 +272,25 @@ def _over_parts(index: Index, flow: Flow, site: EpochLoop, loops: list[Statement
     items = [one for one in nodes_in(site.body) if isinstance(one, cst.Subscript) and mentions(one, [site.target])]
     if {dotted(one.args[0].value) for one in calls}.isdisjoint(filter(None, (dotted(one.value) for one in items))):
         return False
-    inside, running = loops[: loops.index(loop)], called_in(index, flow, loop)
+    inside = loops[: loops.index(loop)]
     made = [call for part in inside for call in _loaders_of(index, flow, part)]
-    return any(index.scope_of(one) in running or loop in index.statement(one).path for one in made) or any(
+    return any(_is_made_of(index, flow, call, items) for call in made) or any(
         isinstance(part.node, cst.For) and _gone_through(index, part.node.iter) in items for part in inside
     )
+
+
+def _is_made_of(index: Index, flow: Flow, call: cst.Call, parts: Collection[cst.BaseExpression]) -> bool:
+    """Whether a call, or one that makes what it is given, is given one of some expressions."""
+    waiting, seen = [call], set[cst.Call]()
+    while waiting:
+        one = waiting.pop()
+        seen.add(one)
+        for arg in one.args:
+            made = [origin.node for origin in flow.origins(arg.value, index.scope_of(one))]
+            if not {arg.value, *made}.isdisjoint(parts):
+                return True
+            waiting += [node for node in made if isinstance(node, cst.Call) and node not in seen]
+    return False
 
 
 def _counts_epochs(site: EpochLoop) -> bool:

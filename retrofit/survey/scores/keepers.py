@@ -502,7 +502,7 @@ def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[S
 def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = "") -> list[Scope]:
     """Return the functions below the epoch loop that know a variable; of an attribute, those that set it, if any do.
 
-    What one of them only hands on to another, as to log it, is its own.
+    What one of them hands on to another that only reads it, as to log it, is its own.
 
     Args:
         owner: the name of the only one that is meant, "" for any.
@@ -511,7 +511,7 @@ def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = 
     knowing = [f for f in running if name.partition(".")[0] in f.names]
     if "." not in name:
         handed = {flow.called(call) for f in knowing for call in index.calls_of(f) if _hands_on(flow, call, name)}
-        return [f for f in knowing if f not in handed]
+        return [f for f in knowing if f not in handed or index.bound([name], f)]
     given = [b for b in (*index.bindings, *index.items) if b.target.partition("[")[0] == name]
     setting = {b.statement.scope for b in given}
     own = loop.scope.enclosing_class is not None

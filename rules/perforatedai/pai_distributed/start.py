@@ -107,27 +107,24 @@ def _pai_group_of_those_here(ranks: Any = None, *settings: Any, **named: Any) ->
 
 
 dist.new_group = dist.distributed_c10d.new_group = _pai_group_of_those_here
-_pai_begin, _pai_default_group = dist.init_process_group, dist.distributed_c10d._get_default_group
-_pai_groups_of_one: list[Any] = []
+_pai_default_group, _pai_groups_of_one = dist.distributed_c10d._get_default_group, list[Any]()
 
 
 def _pai_group_of_all() -> Any:
-    """Give the default group: in the initialisation run one of itself, where the script begins none for one process."""
-    if initializing() and not dist.is_initialized():
-        _pai_begin(store=dist.HashStore(), rank=0, world_size=1)
+    """Give the default group: in the initialisation run one of itself, where the script begins none for one process.
+
+    That one does not stand for the script's own group, which it may begin later, by whatever name it knows that call.
+    """
+    if not initializing() or dist.is_initialized():
+        return _pai_default_group()
+    if not _pai_groups_of_one:
+        dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
         _pai_groups_of_one.append(_pai_default_group())
-    return _pai_default_group()
-
-
-def _pai_begin_own(*settings: Any, **named: Any) -> None:
-    """Begin the script's own group, also where it has asked before whether there is one."""
-    if _pai_groups_of_one and dist.is_initialized():
-        dist.destroy_process_group(_pai_groups_of_one.pop())
-    _pai_begin(*settings, **named)
+        dist.GroupMember.WORLD = None
+    return _pai_groups_of_one[0]
 
 
 dist.distributed_c10d._get_default_group = _pai_group_of_all
-dist.init_process_group = dist.distributed_c10d.init_process_group = _pai_begin_own
 _pai_set_device = torch.cuda.set_device
 
 
