@@ -15,7 +15,7 @@ from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.habits.kinds import KINDS as HABITS
 from retrofit.rules import SITES, STAGES, Change, Recipe, Remark, Rule
-from retrofit.survey.index import File
+from retrofit.survey.scopes import File
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.file import EditedFile
 from retrofit.survey.sites.script import Script

@@ -11,7 +11,7 @@ from retrofit.layout import PLAIN, View
 from retrofit.plan import Plan
 from retrofit.report import diff
 from retrofit.rewrite import placed
-from retrofit.survey.index import File
+from retrofit.survey.scopes import File
 from retrofit.write.new import NewFile
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? ")

@@ -26,7 +26,7 @@ from retrofit.rules import STAGES, Recipe
 from retrofit.rules_folder import proven_versions
 from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap
-from retrofit.survey.index import File
+from retrofit.survey.scopes import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites.script import Script
 from retrofit.text import deepest, is_deep, too_deep

@@ -16,9 +16,10 @@ from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
 from retrofit.rewrite import Rewriting
 from retrofit.source import Source
-from retrofit.survey.index import File, Index, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.order import always_leaves
+from retrofit.survey.scopes import File, Statement
 from retrofit.text import comments, parsed, split_lines
 
 #: The kinds of edits after which code that was there may run no longer.

@@ -14,8 +14,9 @@ from libcst._nodes.internal import CodegenState
 
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
-from retrofit.survey.index import File, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted
+from retrofit.survey.scopes import File, Scope, Statement
 from retrofit.transform import Rewriter
 
 

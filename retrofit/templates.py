@@ -18,7 +18,7 @@ from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from retrofit.habits.file import TrainingFile
-from retrofit.survey.index import File
+from retrofit.survey.scopes import File
 from retrofit.survey.sites.base import Site
 
 _PLAIN = (type(None), bool, int, float, str, list, tuple, dict, set, frozenset)

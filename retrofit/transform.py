@@ -11,7 +11,8 @@ import libcst as cst
 
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, Problem, UserError
-from retrofit.survey.index import File, Index
+from retrofit.survey.index import Index
+from retrofit.survey.scopes import File
 from retrofit.text import split_lines
 
 #: Where a new argument would make a line longer than about this, it goes on a line of its own.

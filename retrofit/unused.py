@@ -11,7 +11,7 @@ import libcst as cst
 
 from retrofit.edits import Edit
 from retrofit.rewrite import rewriting
-from retrofit.survey.index import File, Statement
+from retrofit.survey.scopes import File, Statement
 from retrofit.survey.sites.script import Script
 from retrofit.text import decode, parsed
 

@@ -8,8 +8,9 @@ from typing import Any
 import libcst as cst
 import pytest
 
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.origins import Origin
 from tests.helpers import source_of
 
 

@@ -16,7 +16,8 @@ from retrofit.proof import prove
 from retrofit.rewrite import Rewriting, rewrite
 from retrofit.rules import Change, Recipe, Rule
 from retrofit.source import Source
-from retrofit.survey.index import File, Index
+from retrofit.survey.index import Index
+from retrofit.survey.scopes import File
 from tests.conftest import SCRIPT, swapped
 from tests.helpers import edits_of, index_of, plan_of, refusal_of, rewritten
 

@@ -13,8 +13,8 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import RankCall, bare, made_of
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, Statement
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, receiver
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.words import OWN, speak
 

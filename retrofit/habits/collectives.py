@@ -11,9 +11,9 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import RankCall, bare, told_by_rank
 from retrofit.knowledge.kinds import Collective as CollectiveKind
-from retrofit.survey.index import Scope
 from retrofit.survey.nodes import dotted, last_name
 from retrofit.survey.ranks import opposite
+from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.wrapper import Wrapper
 
 

@@ -15,8 +15,8 @@ from retrofit.habits.sites import Call
 from retrofit.habits.wrapping import Wrapping
 from retrofit.knowledge.kinds import Seeds
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, last_name, method_name, receiver
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.words import OF_RANK, SEEDED, WARMING, speak
 

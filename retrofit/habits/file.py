@@ -16,11 +16,13 @@ from retrofit.knowledge.kinds import StartsProcesses
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.flow import Flow, Variable
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.loops import find_loops
+from retrofit.survey.names import Variable
 from retrofit.survey.nodes import dotted, mentions, method_name, receiver
 from retrofit.survey.ranks import Ranks, ranks_at
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores import decides
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import Backward, EpochLoop

@@ -12,8 +12,8 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.names import follows
 from retrofit.habits.sites import Call
 from retrofit.history import Entry, History
-from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, nodes_in, receiver
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 from retrofit.wording import did_you_mean
 

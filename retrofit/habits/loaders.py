@@ -14,11 +14,11 @@ from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
 from retrofit.knowledge.kinds import DataLoader, Framework, GoesOver
 from retrofit.knowledge.kinds import Sampler as SamplerKind
-from retrofit.survey.flow import Origin
-from retrofit.survey.index import Statement
 from retrofit.survey.loops import increments
 from retrofit.survey.nodes import argument, dotted, last_name
 from retrofit.survey.order import defines
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.words import GATHERS, NORMALISES, SEVERAL, SHARES, speak

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import guards_main, method_name, nodes_in
+from retrofit.survey.scopes import Scope, Statement
 
 if TYPE_CHECKING:
     from retrofit.habits.file import TrainingFile

@@ -16,9 +16,9 @@ from retrofit.knowledge.kinds import AveragesModel, Compiles, Optimizer, Recompu
 from retrofit.survey.blocks import names_read
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.folders import is_fresh
-from retrofit.survey.index import Statement
 from retrofit.survey.layers import is_layer
 from retrofit.survey.nodes import argument, dotted, method_name, nodes_in, receiver
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.slashes import has_slash
 from retrofit.survey.wrappers import at_margin

@@ -15,9 +15,10 @@ from retrofit.habits.sites import Call
 from retrofit.knowledge.kinds import StartsProcesses
 from retrofit.survey.arguments import spellings
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, exits, guards_main, last_name, nodes_in
 from retrofit.survey.order import always_leaves
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.words import ENDING, speak
 

@@ -8,8 +8,8 @@ import libcst as cst
 
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope
 from retrofit.survey.nodes import is_choice, names_in
+from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.words import OF_RANK, speak
 

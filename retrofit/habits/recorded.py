@@ -12,8 +12,9 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import LibrarySetting, full_name, guarded
 from retrofit.habits.sites import Call
 from retrofit.history import Entry, History
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 from retrofit.wording import did_you_mean
 

@@ -15,8 +15,8 @@ from retrofit.habits.names import follows, may_follow, text
 from retrofit.habits.perforation import Perforation, find_perforations
 from retrofit.habits.sites import Call
 from retrofit.knowledge.kinds import Scheduler
-from retrofit.survey.index import Binding, Statement
 from retrofit.survey.nodes import argument, dotted, mentions, method_name, receiver
+from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.scores.words import told_by_name
 from retrofit.survey.sites.base import Site
 

@@ -13,8 +13,8 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, conditional
 from retrofit.habits.sites import Call
 from retrofit.knowledge.kinds import Loss, MakesTensor
-from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, last_name, names_in
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.wrapper import Wrapper
 

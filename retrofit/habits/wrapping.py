@@ -15,8 +15,8 @@ from retrofit.habits.names import conditions, converts, follows, literal, may_fo
 from retrofit.habits.perforation import made_by
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, Statement
 from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, receiver
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.words import ASKS_FOR_WRAPPER, WITHOUT_GRADIENT, speak

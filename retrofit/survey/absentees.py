@@ -8,10 +8,11 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import Collective
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, conjuncts
 from retrofit.survey.nodes import exits, last_of
 from retrofit.survey.order import ways_to
+from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.ways import by_rank
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop

@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import ReadsCommandLine
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import argument, dotted, guards_main, method_name, names_in, receiver
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.argument import LocalRank, Parser
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, method_name, nodes_in, receiver
 from retrofit.survey.order import after_model
+from retrofit.survey.origins import Origin
 from retrofit.survey.sites.model import Assertion, Model
 
 #: What gives the parameters of a module.

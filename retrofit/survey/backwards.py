@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import Backpropagates
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.loop import Backward
 
 

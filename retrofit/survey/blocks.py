@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import (
     argument,
     calls_one_of,
@@ -24,6 +24,7 @@ from retrofit.survey.nodes import (
     receiver,
 )
 from retrofit.survey.order import apart_from_training
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
 from retrofit.survey.sites.loop import EpochLoop

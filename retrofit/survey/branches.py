@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from retrofit.survey.index import Statement
 from retrofit.survey.nodes import exits, last_of, mentions, names_in, nodes_in, receiver
+from retrofit.survey.scopes import Statement
 
 _ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)
 

@@ -10,10 +10,11 @@ from retrofit.knowledge.kinds import SumsUp
 from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.layers import puts_in
 from retrofit.survey.nodes import dotted, last_name, mentions, spelled
 from retrofit.survey.order import leaves, ways_to
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.conditions import leaves_if, rules_out
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.weights import is_resume

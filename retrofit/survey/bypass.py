@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow
 from retrofit.survey.holding import ASKING, Holding
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted
+from retrofit.survey.origins import Origin
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward
 from retrofit.survey.sites.wrapper import Wrapper

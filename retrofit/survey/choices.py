@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from retrofit.survey.displays import item_of, may_be
-from retrofit.survey.index import Scope
 from retrofit.survey.names import Source, Variable
 from retrofit.survey.nodes import dotted, key_of
 from retrofit.survey.parameters import takes
+from retrofit.survey.scopes import Scope
 
 if TYPE_CHECKING:
     from retrofit.survey.flow import Flow

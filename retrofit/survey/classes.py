@@ -8,9 +8,9 @@ from itertools import product
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Scope
 from retrofit.survey.nodes import dotted, last_name, method_name, receiver
 from retrofit.survey.order import ways_to
+from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.trainings import exclude_one_another

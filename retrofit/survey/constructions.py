@@ -8,11 +8,13 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import AveragesModel, Optimizer, Scheduler
 from retrofit.survey.backwards import backpropagations, has_own_tensors
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow
 from retrofit.survey.holders import parameter_holders
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name, named_in
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.targets import held_as, target_of
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.arguments import read_as
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import (
     COMPARING,
     dotted,
@@ -20,6 +20,7 @@ from retrofit.survey.nodes import (
     names_in,
     receiver,
 )
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.values import unquoted, written_items
 from retrofit.survey.settings import given_elsewhere
 

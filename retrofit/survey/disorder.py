@@ -9,9 +9,9 @@ from itertools import combinations, product
 import libcst as cst
 
 from retrofit.survey.constructions import optimizer_statements
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import last_name, mentions, method_name, receiver
@@ -25,6 +25,8 @@ from retrofit.survey.order import (
     starting,
     ways_to,
 )
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.sites.base import Site

@@ -10,14 +10,13 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import StartsProcesses
 from retrofit.survey.choices import Choices
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.lookups import Lookups
-from retrofit.survey.names import Source, Variable, decorators
+from retrofit.survey.names import Source, decorators
 from retrofit.survey.nodes import argument, dotted, method_name, receiver
-from retrofit.survey.origins import Origin, Origins
+from retrofit.survey.origins import Origins
 from retrofit.survey.parameters import in_order, star_of, takes
-
-__all__ = ["Flow", "Origin", "Source", "Variable"]
+from retrofit.survey.scopes import Scope, Statement
 
 #: So many arguments of a `*args` are followed, where a call has others in their place.
 _MOST = 16

@@ -9,11 +9,12 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import AsksForPath, Fresh, WritesPath
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, children, dotted, exits, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, may_follow, ways_to
 from retrofit.survey.paths import BUILDERS, is_same, relation
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
 

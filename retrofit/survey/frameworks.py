@@ -11,10 +11,12 @@ from retrofit.knowledge import Knowledge
 from retrofit.knowledge.kinds import Framework as Library
 from retrofit.knowledge.kinds import Wraps
 from retrofit.survey.defaults import Defaults
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, names_in, nodes_in
+from retrofit.survey.origins import Origin
 from retrofit.survey.ranks import condition
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.framework import Framework
 
 _UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")  # lets parameters differ between ranks

@@ -9,10 +9,11 @@ import libcst as cst
 
 from retrofit.survey.blocks import Kind, Reading, Signs, find_blocks, find_earlier_flags, named, names_read
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import EXITS, argument, dotted, last_of, method_name, names_in, receiver
 from retrofit.survey.ranks import condition, ranks_at
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
 from retrofit.survey.sites.loop import Backward, EpochLoop

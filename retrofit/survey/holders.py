@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin, Source
-from retrofit.survey.index import Scope
+from retrofit.survey.flow import Flow
+from retrofit.survey.names import Source
 from retrofit.survey.nodes import dotted
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Scope
 
 _WALKS = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
 _PASSING = frozenset({"list", "tuple", "iter", "filter", "dict", "itertools.chain", "itertools.chain.from_iterable"})

@@ -7,9 +7,9 @@ from collections.abc import Collection, Set
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Scope
 from retrofit.survey.nodes import attribute_asked, children, dotted, mentions, nodes_in
 from retrofit.survey.reaching import conditions, reaching_of
+from retrofit.survey.scopes import Scope
 
 #: Functions that only tell something of what they are given.
 ASKING = ("getattr", "hasattr", "id", "isinstance", "print", "type")

@@ -16,8 +16,6 @@ from retrofit.survey.gathering import Gathered
 from retrofit.survey.nodes import argument, dotted, last_name, receiver
 from retrofit.survey.scopes import Binding, File, Scope, Statement
 
-__all__ = ["Binding", "File", "Index", "Scope", "Statement"]
-
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
 

@@ -6,8 +6,8 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import Optimizer as OptimizerKind
 from retrofit.knowledge.kinds import Scheduler as SchedulerKind
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import (
     argument,
     calls_one_of,
@@ -19,7 +19,9 @@ from retrofit.survey.nodes import (
     named_in,
     names_in,
 )
+from retrofit.survey.origins import Origin
 from retrofit.survey.schedulers import schedulers_of
+from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Optimizer, Scheduler
 from retrofit.survey.sites.score import Score

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from retrofit.survey.index import File, Scope
 from retrofit.survey.nodes import dotted, last_name, method_name, receiver
+from retrofit.survey.scopes import File, Scope
 
 if TYPE_CHECKING:
-    from retrofit.survey.flow import Flow, Variable
+    from retrofit.survey.flow import Flow
+    from retrofit.survey.names import Variable
 
 #: What gives the definitions of a module as a dict.
 _VARS = frozenset({"vars", "inspect.getmembers"})

@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer, Wraps
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.last_turns import last_turns
 from retrofit.survey.nodes import (
     calls_one_of,
@@ -25,6 +25,7 @@ from retrofit.survey.nodes import (
     wholes_of,
 )
 from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
 #: What a loop over epochs calls its variable.

@@ -8,10 +8,12 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import CountsProcesses
 from retrofit.survey.arguments import read_as
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import COMPARING, argument, dotted, last_of
 from retrofit.survey.order import always_leaves, apart_from_training, leading_to, leads_to
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Minimum
 from retrofit.survey.sites.wrapper import Wrapper

@@ -10,8 +10,8 @@ import libcst as cst
 from retrofit.survey.branches import exclude_each_other, given_before, meeting
 from retrofit.survey.building import last_of_building, needing
 from retrofit.survey.constructions import optimizer_statements
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, mentions, named_in, spelled
 from retrofit.survey.order import (
     after_training,
@@ -26,7 +26,9 @@ from retrofit.survey.order import (
     starting,
     ways_to,
 )
+from retrofit.survey.origins import Origin
 from retrofit.survey.passed import passed_to
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.conditions import leaves_if, rules_out
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model

@@ -10,8 +10,9 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.displays import chosen_of
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import attribute_asked, dotted, last_name
+from retrofit.survey.scopes import Scope
 
 Variable = tuple[Scope, str]
 

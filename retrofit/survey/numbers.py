@@ -10,9 +10,10 @@ import libcst as cst
 
 from retrofit.survey.arguments import read_as, spellings
 from retrofit.survey.displays import item_of
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Scope, Statement
+from retrofit.survey.flow import Flow
 from retrofit.survey.nodes import argument, dotted, names_in
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.conditions import never_runs
 from retrofit.survey.sites.argument import ProcessNumber
 

@@ -18,13 +18,15 @@ from retrofit.survey.constructions import (
     those_stepped,
     used_to_train,
 )
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.keeping import reason_not_to_build_again, reason_to_keep
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, receiver
 from retrofit.survey.order import apart_from_training, leading_to, leads_to, one_after_the_other, sooner_than_model
+from retrofit.survey.origins import Origin
 from retrofit.survey.schedulers import schedulers_of
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler

@@ -8,10 +8,12 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import EXITS, dotted, exits, last_of, never_runs, receiver
 from retrofit.survey.nodes import leaves as leaves_block
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model

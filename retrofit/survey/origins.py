@@ -12,9 +12,10 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import ReturnsArguments, ReturnsModule, Wraps
 from retrofit.survey.displays import chosen_of, item_of, written
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index
 from retrofit.survey.names import Names, Source, Variable
 from retrofit.survey.nodes import attribute_asked, dotted, key_of, method_name, receiver
+from retrofit.survey.scopes import Scope
 
 
 @dataclass(frozen=True)

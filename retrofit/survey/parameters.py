@@ -7,8 +7,8 @@ from itertools import count
 
 import libcst as cst
 
-from retrofit.survey.index import Scope
 from retrofit.survey.names import Source
+from retrofit.survey.scopes import Scope
 
 
 def star_of(function: Scope) -> str:

@@ -6,9 +6,10 @@ import libcst as cst
 
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import leaves_loop
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 

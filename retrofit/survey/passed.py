@@ -7,9 +7,11 @@ from itertools import combinations
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin, Source
-from retrofit.survey.index import Scope
+from retrofit.survey.flow import Flow
+from retrofit.survey.names import Source
 from retrofit.survey.order import runs_instead, ways_to
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import Counts
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.last_turns import counted, limit_of
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, nodes_in, spelled
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.loop import EpochLoop, PlannedCount
 
 #: What has as many items as what it is given.

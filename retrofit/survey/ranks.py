@@ -8,10 +8,12 @@ from typing import Literal
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, key_of, leaves, names_in
 from retrofit.survey.order import always_leaves
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Scope, Statement
 
 #: "first": rank 0 alone, or the first rank of each machine; "others": the rest; "all": every rank, as far as the whole
 #: way there can be seen; "unknown": it depends on code elsewhere.

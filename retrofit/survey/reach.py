@@ -8,8 +8,9 @@ from collections.abc import Collection
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import attribute_asked, dotted, last_name
+from retrofit.survey.scopes import Scope
 
 
 def reachable(

@@ -9,11 +9,14 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from retrofit.survey.arguments import is_namespace
-from retrofit.survey.flow import Flow, Origin, Variable
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
+from retrofit.survey.names import Variable
 from retrofit.survey.nodes import children, dotted, leaves, names_in, nodes_in
 from retrofit.survey.order import runs_always
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Binding, Scope, Statement
 
 
 class Reaching:

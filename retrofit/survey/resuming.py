@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin, Variable
+from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, increments
+from retrofit.survey.names import Variable
 from retrofit.survey.nodes import dotted, exits, last_name, method_name, named_in, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, may_follow, may_lack_value, runs_always
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.settings import calls_by_name
 from retrofit.survey.sites.folder import Resumption
 from retrofit.survey.sites.loop import EpochLoop

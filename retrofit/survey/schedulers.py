@@ -5,10 +5,11 @@ from __future__ import annotations
 import libcst as cst
 
 from retrofit.knowledge.kinds import Scheduler as SchedulerKind
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import passing_over
 from retrofit.survey.nodes import argument
+from retrofit.survey.origins import Origin
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler, Step
 from retrofit.survey.targets import bind, target_of

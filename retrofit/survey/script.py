@@ -31,7 +31,7 @@ from retrofit.survey.disorder import (
     paired_parts,
     wrapped_where_built,
 )
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.handovers import (
@@ -43,7 +43,7 @@ from retrofit.survey.handovers import (
     loops_handing_over,
 )
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once, validation_at
 from retrofit.survey.minimums import find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
@@ -51,11 +51,13 @@ from retrofit.survey.nodes import argument, mentions
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
+from retrofit.survey.origins import Origin
 from retrofit.survey.partings import find_partings
 from retrofit.survey.planned_counts import find_planned_counts
 from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores import can_be_named, decides, find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.scores.making import TRAINED, without_gradients
 from retrofit.survey.scores.site import can_be_brought

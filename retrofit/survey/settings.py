@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted
+from retrofit.survey.scopes import Binding, Scope
 
 
 def given_elsewhere(flow: Flow, name: str, scope: Scope) -> list[Binding]:

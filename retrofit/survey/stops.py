@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Variable
-from retrofit.survey.index import Binding, Index
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
+from retrofit.survey.names import Variable
 from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.ranks import of_some, ranks_at
+from retrofit.survey.scopes import Binding
 from retrofit.survey.sites.loop import EpochLoop, Stop
 
 #: Through how many names a condition is followed to what only some ranks give.

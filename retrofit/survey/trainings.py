@@ -10,13 +10,15 @@ import libcst as cst
 from retrofit.knowledge.kinds import RunsTrials
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.constructions import trains_another
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow
 from retrofit.survey.frameworks import engines
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, validation_at
 from retrofit.survey.nodes import dotted, mentions, named_in
 from retrofit.survey.order import meeting_ways, ways_to
+from retrofit.survey.origins import Origin
 from retrofit.survey.reach import reachable
+from retrofit.survey.scopes import Scope
 from retrofit.survey.scores.ways import by_rank, tests_around
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite

@@ -10,10 +10,12 @@ import libcst as cst
 from retrofit.survey.backwards import has_own_tensors
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.constructions import is_own_class, is_torchs, is_torchs_class, trains_another
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.optimizers import finished_after
 from retrofit.survey.order import apart_from_training, beside_training
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model

@@ -8,8 +8,8 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Statement
 from retrofit.survey.order import meeting_ways
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, leftovers
 from retrofit.survey.nodes import argument, dotted, is_choice, last_name, mentions, method_name, nodes_in, receiver
 from retrofit.survey.order import (
@@ -20,6 +20,8 @@ from retrofit.survey.order import (
     leading_to,
     runs_always,
 )
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.call import CallSite, Spawn
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Follower, Model

@@ -13,10 +13,13 @@ import libcst as cst
 from retrofit.knowledge.kinds import Loss, Wraps
 from retrofit.survey.constructions import find_constructions
 from retrofit.survey.defaults import Defaults
-from retrofit.survey.flow import Flow, Origin, Variable
+from retrofit.survey.flow import Flow
 from retrofit.survey.holders import modules_walked
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
+from retrofit.survey.names import Variable
 from retrofit.survey.nodes import calls_one_of, dotted, method_name, names_in, nodes_in, receiver, spelled
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.conditions import never_runs, rules_out
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.model import UnnamedModel

@@ -11,10 +11,11 @@ from functools import partial
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, head
 from retrofit.survey.nodes import names_in, wholes_of
 from retrofit.survey.schedulers import find_schedulers
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.carried import Carried

@@ -11,10 +11,11 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, increments, is_number
 from retrofit.survey.nodes import argument, dotted, last_name, mentions, names_in, nodes_in
 from retrofit.survey.order import first_values
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,

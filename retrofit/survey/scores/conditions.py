@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Scope, Statement
 from retrofit.survey.nodes import dotted, exits, last_name, last_of, names_in
+from retrofit.survey.scopes import Scope, Statement
 
 #: A value of which no more is told than that there is one.
 SOMETHING = object()

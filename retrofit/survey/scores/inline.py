@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, named_in, names_in
+from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.making import EVALUATED, Making, changes, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition

@@ -11,10 +11,11 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.filling import begun_anew

@@ -8,11 +8,12 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts
 from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.order import runs_always
 from retrofit.survey.ranks import of_some
+from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.scores.filling import Filling
 from retrofit.survey.scores.values import (
     as_item,

@@ -11,7 +11,7 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, called_in, mode_told
 from retrofit.survey.nodes import (
     children,
@@ -25,6 +25,7 @@ from retrofit.survey.nodes import (
     wholes_of,
 )
 from retrofit.survey.order import runs_always
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.makers import reaching_makers

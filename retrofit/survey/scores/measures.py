@@ -8,9 +8,10 @@ from itertools import chain
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope
+from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, key_of, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.scopes import Binding, Scope
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.given import STEPS_SCHEDULER
 from retrofit.survey.scores.handed_on import is_handed_on

@@ -5,9 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import names_in
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.validation import is_validation
 from retrofit.survey.scores.values import in_loop, trains
 from retrofit.survey.sites.loop import EpochLoop

@@ -5,9 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.ranks import of_some
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.standins import StandIn
 from retrofit.survey.scores.values import bare_of, leaves_block, root_of, way_to_root, written
 from retrofit.survey.scores.ways import tests_around

@@ -8,10 +8,11 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, head, increments, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, last_of, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.best import keepers_of_best, kept_as_number
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back

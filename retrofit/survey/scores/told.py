@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, names_in
+from retrofit.survey.scopes import Scope
 from retrofit.survey.scores.filling import Filling
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.values import (

@@ -9,9 +9,10 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, mentions, method_name, names_in
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import begins
 from retrofit.survey.scores.making import TRAINED, Making, changes
 from retrofit.survey.scores.site import can_be_brought

@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Statement
 from retrofit.survey.nodes import dotted, is_choice
 from retrofit.survey.order import leading_to
+from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.scores.values import way_to_root
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop

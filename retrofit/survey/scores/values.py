@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.words import COMPUTES
 from retrofit.survey.sites.loop import EpochLoop
 

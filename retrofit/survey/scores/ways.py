@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Source, Variable
-from retrofit.survey.index import Binding, Index, Statement
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts, increments
+from retrofit.survey.names import Source, Variable
 from retrofit.survey.nodes import dotted, names_in, nodes_in
 from retrofit.survey.ranks import is_rank, of_some
+from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.scores.values import code_within, leaves_block
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from retrofit.survey.index import Scope, Statement
+from retrofit.survey.scopes import Scope, Statement
 
 BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(

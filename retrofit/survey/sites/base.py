@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import libcst as cst
 
-from retrofit.survey.index import File, Index, Scope, Statement
+from retrofit.survey.index import Index
+from retrofit.survey.scopes import File, Scope, Statement
 
 
 @dataclass(eq=False, kw_only=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import libcst as cst
 
 from retrofit.neighbours import Neighbour
-from retrofit.survey.index import Scope
+from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.base import Site
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from retrofit.survey.index import Statement
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 
 

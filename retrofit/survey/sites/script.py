@@ -14,8 +14,8 @@ import libcst as cst
 
 from retrofit.neighbours import Neighbour
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, is_choice, method_name, nodes_in, receiver
+from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.argument import LocalRank, Parser, ProcessNumber
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from retrofit.survey.index import Binding, Statement
 from retrofit.survey.nodes import argument
+from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.sites.base import Site
 
 
