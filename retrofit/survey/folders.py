@@ -20,8 +20,7 @@ from retrofit.survey.sites.loop import EpochLoop
 
 #: By which parameters, and at which places, what makes a folder gets its path, and takes one that is there.
 _MAKERS = {
-    "os.makedirs": ("name", 0, "exist_ok", 2),
-    "os.mkdir": ("name", 0, "exist_ok", 2),  # by os.makedirs
+    "os.makedirs": ("name", 0, "exist_ok", 2),  # which stands in for os.mkdir
     "shutil.copytree": ("dst", 1, "dirs_exist_ok", 6),
 }
 
@@ -148,7 +147,7 @@ def _made(index: Index, flow: Flow, call: cst.Call, told: list[cst.If]) -> NewFo
     path = argument(call, given, at)
     if held is not None and method_name(call) == "mkdir" and _is_path(held, here.scope, flow, set()):
         path = held
-    elif name not in _MAKERS or (name == "os.mkdir" and not plain):
+    elif name not in _MAKERS and not plain:
         return None
     allowed = argument(call, keyword, last) or cst.Name("False")
     around = [one.node for one in here.around]

@@ -376,8 +376,9 @@ def _before_wrappers(wrappers: list[Wrapper]) -> list[Statement]:
     """
     index, head, wrapping = wrappers[0].index, _head(wrappers), [w.statement for w in wrappers if w.first]
     begun = [index.statement(call) for call in index.calls_to("torch.distributed.init_process_group")]
-    always = head is None or runs_always(head.node, {one.node for one in wrapping})
-    return wrapping if always or any(head in one.path for one in begun) or head is None else [head]
+    if head is None or runs_always(head.node, {one.node for one in wrapping}):
+        return wrapping
+    return wrapping if any(head in one.path for one in begun) else [head]
 
 
 def _gone_around(built: Statement, wrapper: Wrapper) -> bool:

@@ -128,8 +128,9 @@ class Numbers:
         """
         if self._index.calls_to("torch.cuda.device_count"):
             return None
-        given = [arg for call in self._index.calls for arg in call.args if arg.keyword is not None]
-        for node in (*self._chosen(), *(arg.value for arg in given if arg.keyword and arg.keyword.value == "device")):
+        given = [(arg.keyword, arg.value) for call in self._index.calls for arg in call.args]
+        named = [value for keyword, value in given if keyword is not None and keyword.value == "device"]
+        for node in (*self._chosen(), *named):
             statement = self._index.statement(node)
             if self._flow.uncalled(statement) is None and not never_runs(statement, self._flow):
                 sites = [self._site(one, "device", "") for one in self._of_first(node, statement.scope)]

@@ -13,7 +13,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, increments, is_number
-from retrofit.survey.nodes import argument, dotted, last_name, mentions, names_in, nodes_in
+from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in
 from retrofit.survey.order import first_values
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.values import (
@@ -23,7 +23,6 @@ from retrofit.survey.scores.values import (
     element_of,
     in_loop,
     is_size,
-    leaves_block,
     mean_of,
     part_of,
     parted,
@@ -550,7 +549,7 @@ def _sense(
     for taker in takers:
         if any(around is choice for around in index.ancestors(taker.node)):
             return sense if code_within(index, taker.node, choice.body) else -sense
-        if taker in statement.following and leaves_block(choice.body):
+        if taker in statement.following and leaves(choice.body):
             return -sense
     return sense if _taken_by_flag(index, choice, takers, bindings) else 0
 

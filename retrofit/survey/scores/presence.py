@@ -6,11 +6,11 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, names_in
+from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.ranks import of_some
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.standins import StandIn
-from retrofit.survey.scores.values import bare_of, leaves_block, root_of, way_to_root, written
+from retrofit.survey.scores.values import bare_of, root_of, way_to_root, written
 from retrofit.survey.scores.ways import tests_around
 
 _SIZES = (cst.GreaterThan, cst.NotEqual, cst.GreaterThanEqual)
@@ -48,7 +48,7 @@ def _tested(index: Index, node: cst.BaseExpression, made: Statement) -> list[str
             break
         if isinstance(outer, cst.BaseStatement) and outer is index.statement(outer).node:
             left = [early.node for early in index.statement(outer).preceding if early.order > made.order]
-            tests += [(one.test, False) for one in left if isinstance(one, cst.If) and leaves_block(one.body)]
+            tests += [(one.test, False) for one in left if isinstance(one, cst.If) and leaves(one.body)]
         for test, holds in tests:
             found = [*_asked(index, test, holds, names), *found]
         inner = outer

@@ -51,12 +51,6 @@ def code_within(index: Index, inner: cst.CSTNode, outer: cst.CSTNode) -> bool:
     return start <= first and last <= end
 
 
-def leaves_block(body: cst.BaseSuite) -> bool:
-    last = body.body[-1]
-    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
-    return isinstance(small, (cst.Continue, cst.Break, cst.Return, cst.Raise))
-
-
 def root_of(node: cst.BaseExpression) -> str:
     """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `np.mean(accs)` is about."""
     *_, root = way_to_root(node)

@@ -12,10 +12,10 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts, increments
 from retrofit.survey.names import Source, Variable
-from retrofit.survey.nodes import dotted, names_in, nodes_in
+from retrofit.survey.nodes import dotted, leaves, names_in, nodes_in
 from retrofit.survey.ranks import is_rank, of_some
 from retrofit.survey.scopes import Binding, Statement
-from retrofit.survey.scores.values import code_within, leaves_block
+from retrofit.survey.scores.values import code_within
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def cut_off_at(index: Index, flow: Flow, place: Statement) -> int:
     """Return the line at which some ranks leave the epoch before its score can be handed over, 0 where none do."""
     for earlier in place.preceding:
         node = earlier.node
-        if isinstance(node, cst.If) and leaves_block(node.body) and by_rank(index, flow, node.test, earlier):
+        if isinstance(node, cst.If) and leaves(node.body) and by_rank(index, flow, node.test, earlier):
             return index.source.position(node)[0]
     return 0
 
