@@ -7,12 +7,14 @@ whatever else the machine does falls on all of them alike. Printed is the median
     rewritten   as `retrofit apply` writes it, before the first dendrite
     library     PerforatedAI's layers as they come, with find_unused_parameters=True, as in the published recipe
 
-and the same with three dendrites in each layer. It needs torch and perforatedai.
+and the same with three dendrites in each layer; before that, what each check takes of a rewritten step. It needs torch
+and perforatedai.
 """
 # mypy: ignore-errors
 
 import argparse
 import contextlib
+import functools
 import importlib
 import io
 import os
@@ -22,6 +24,7 @@ import statistics
 import sys
 import tempfile
 import time
+import timeit
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +41,8 @@ HELPER = Path(__file__).resolve().parents[1] / "rules" / "perforatedai"
 DENDRITES = 3
 #: Twice, to see how much of a difference is chance.
 ORIGINALS = ("original", "again")
+#: Where torch keeps what all optimizers do at a step.
+HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 
 
 class Transformer(nn.Module):
@@ -101,6 +106,13 @@ class Way:
             optimizer.step()
 
         self.step = step
+        hooks: Any = sys.modules["torch.optim.optimizer"]
+        self.checks: dict[str, Callable[[], object]] = {
+            hook.__name__: functools.partial(hook, optimizer, (), {})
+            for name in HOOKS
+            for hook in getattr(hooks, name).values()
+        }
+        self.checks |= {"will_sync_module_buffers": wrapped.will_sync_module_buffers, "before backward": before}
 
 
 def _reduced(model: nn.Module, inputs: torch.Tensor, unused: bool) -> int:
@@ -124,11 +136,10 @@ def _reduced(model: nn.Module, inputs: torch.Tensor, unused: bool) -> int:
 def _without_hooks() -> Iterator[None]:
     """Take away what the helper does in the steps of all optimizers, which the original has nothing of."""
     optimizers: Any = sys.modules["torch.optim.optimizer"]
-    names = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
-    kept = {name: getattr(optimizers, name) for name in names}
+    kept = {name: getattr(optimizers, name) for name in HOOKS}
     broadcasts = DistributedDataParallel.will_sync_module_buffers
     try:
-        for name in names:
+        for name in HOOKS:
             setattr(optimizers, name, OrderedDict())
         DistributedDataParallel.will_sync_module_buffers = _AS_TORCH_HAS_IT  # type: ignore[method-assign]
         yield
@@ -231,6 +242,24 @@ def _measure(rank: int, name: str, rounds: int, steps: int, port: int) -> None:
     dist.destroy_process_group()
 
 
+def _measure_checks(_rank: int, name: str) -> None:
+    """Print the least that each check takes, and how much that is of a step of one process alone."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    helper = _helper()
+    with contextlib.redirect_stdout(io.StringIO()):
+        way = _ways(name, helper, False)["rewritten"]
+
+    def least(call: Callable[[], object], number: int) -> float:
+        return min(timeit.repeat(call, number=number, repeat=20)) / number
+
+    step = least(way.step, 50)
+    print(f"{name}, one process: {step * 1e3:.2f} ms a step")
+    for check, call in way.checks.items():
+        seconds = least(call, 1000)
+        print(f"    {check:24} {seconds * 1e6:6.2f} us {seconds / step:7.2%}")
+    dist.destroy_process_group()
+
+
 def main() -> None:
     """Measure each model in processes of its own."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
@@ -244,6 +273,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             torch.multiprocessing.spawn(_prepare, (name,))
+            torch.multiprocessing.spawn(_measure_checks, (name,))
             torch.multiprocessing.spawn(_measure, (name, arguments.rounds, arguments.steps, port), 2)
             os.chdir("/")
 
