@@ -417,6 +417,38 @@ def test_a_rate_that_the_script_takes_from_its_own_checkpoint_does_no_harm(sched
     assert "The learning rate begins with 0.1 anew" in result.stdout
 
 
+def test_a_schedule_of_the_scripts_own_class_begins_anew(tmp_path: Path) -> None:
+    """What it says of its state it takes back in its own way."""
+    own = """\
+class Falling(torch.optim.lr_scheduler.ExponentialLR):
+    def state_dict(self):
+        return {"last_epoch": self.last_epoch}
+
+    def load_state_dict(self, state_dict):
+        self.__dict__.update(state_dict)
+
+    def get_lr(self):
+        return [rate * self.gamma**self.last_epoch for rate in self.base_lrs]
+
+
+"""
+    taken = """\
+    scheduler = Falling(optimizer, 0.9)
+    if os.path.exists("last.pt"):
+        scheduler.load_state_dict(torch.load("last.pt"))
+"""
+    saved = """\
+        scheduler.step()
+        if dist.get_rank() == 0:
+            torch.save(scheduler.state_dict(), "last.pt")
+"""
+    text = swapped(DDP, ("def validate(", f"{own}def validate("), (LOOP, taken + LOOP), (PRINTED, PRINTED + saved))
+    result = train(tmp_path, text)
+    rates = [[round(float(rate), 6) for rate in values(one, "lr")[:3]] for one in rounds(result)]
+    assert rates == [[0.1, 0.09, 0.081]] * 2
+    assert "The learning-rate schedule begins anew" in result.stdout
+
+
 EARLY_RESUME = """\
     start_epoch = 0
     if os.path.exists("last.pt"):
@@ -529,11 +561,13 @@ def test_what_a_script_initialises_does_not_replace_the_weights_of_a_round(tmp_p
 BIAS = "dict(model.module.named_parameters())['last.bias'].abs().sum().item()"
 
 
-def test_what_a_script_initialises_behind_its_wrapper_does_not_either(tmp_path: Path) -> None:
-    """The first batch of a round finds what the round before has learnt."""
+@pytest.mark.parametrize("called", ["model", "model.module.predict"], ids=["the wrapper", "a method"])
+def test_what_a_script_initialises_behind_its_wrapper_does_not_either(called: str, tmp_path: Path) -> None:
+    """The first batch of a round finds what the round before has learnt, also where the model itself is not called."""
     initialise = "def initialise(m):\n    if isinstance(m, nn.Linear):\n        nn.init.zeros_(m.bias)\n\n\n"
+    method = called.rpartition(".")[2]
     text = swapped(
-        DDP,
+        DDP if method == "model" else DATA_PARALLEL.replace("def forward(", f"def {method}("),
         ("def validate(", f"{initialise}def validate("),
         ("    best_acc = 0.0\n", "    model.apply(initialise)\n    best_acc = 0.0\n"),
         ("        model.train()\n", "        model.train()\n        begun = None\n"),
@@ -543,7 +577,7 @@ def test_what_a_script_initialises_behind_its_wrapper_does_not_either(tmp_path: 
         ),
         ("draw {draw:.6f}", "draw {draw:.6f} begun {begun:.6f}"),
     )
-    result = train(tmp_path, text)
+    result = train(tmp_path, re.sub(r"\bmodel\((?=inputs|torch)", f"{called}(", text))
     first, *later = [float(values(one, "begun")[0]) for one in rounds(result)]
     assert first == 0
     assert later

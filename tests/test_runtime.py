@@ -646,6 +646,12 @@ def test_restored_weights_win(trainer_rounds: tuple[list[Run], list[dict[str, An
     assert len(changed(without.rank(1))) > 1
 
 
+def test_a_batch_without_a_score_leaves_the_one_that_was_noted(helper: ModuleType) -> None:
+    for score in (0.5, 0.25, None):
+        helper.note_score(score)
+    assert [helper.noted_score(), helper.noted_score()] == [0.25, None]
+
+
 @pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
 def test_layers_whose_weight_is_computed_get_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch

@@ -152,15 +152,19 @@ torch.nn.Module.load_state_dict = _pai_load_without_dendrites  # type: ignore[me
 
 
 def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
-    """Undo, before the first batch, what a script does to the model's weights each time that it starts."""
+    """Undo, before the first batch, what a script does to the model's weights each time that it starts.
+
+    That is its call, that of what holds it, or, in a method of another name, the first one of its layers.
+    """
     state = model.state_dict().items()
     _pai.restored = {name: value.to("cpu", copy=True) for name, value in state if isinstance(value, torch.Tensor)}
+    own = set(model.modules())
 
     def put_back(module: torch.nn.Module, _inputs: Any) -> None:
         # Not as a hook of the model: torch.compile would bake it in. Its own call is seen here, as DDP's is.
         if torch.compiler.is_compiling() or not (model.training and torch.is_grad_enabled()):
             return
-        if all(part is not model for part in module.modules()):
+        if module not in own and all(part is not model for part in module.modules()):
             return
         hook.remove()
         _pai_begin_round()
@@ -186,9 +190,29 @@ def _pai_keep(what: str) -> None:
         _pai_say(what)
 
 
-def _pai_load_state_of(kind: type, what: str) -> None:
-    """Let the optimizers or schedulers of a restarted round begin anew, whatever the script loads into them."""
-    load = kind.load_state_dict  # type: ignore[attr-defined]
+def _pai_begin_anew(kind: Any, what: str) -> None:
+    """Let the optimizers or schedulers of a restarted round begin anew, whatever the script loads into them.
+
+    Args:
+        kind: a class that all of them are of, also those that are yet to come. Each may load in a way of its own.
+        what: how a message names them.
+    """
+
+    def follow(cls: Any, **keywords: Any) -> None:
+        super(kind, cls).__init_subclass__(**keywords)
+        _pai_load_state_of(cls, what)
+
+    kind.__init_subclass__ = classmethod(follow)
+    known = [kind]
+    for one in known:
+        known += one.__subclasses__()
+        _pai_load_state_of(one, what)
+
+
+def _pai_load_state_of(kind: Any, what: str) -> None:
+    load = vars(kind).get("load_state_dict")
+    if load is None:
+        return
 
     @functools.wraps(load)
     def load_state_dict(self: Any, state_dict: Any) -> None:
@@ -197,7 +221,7 @@ def _pai_load_state_of(kind: type, what: str) -> None:
         else:
             load(self, state_dict)
 
-    kind.load_state_dict = load_state_dict  # type: ignore[attr-defined]
+    kind.load_state_dict = load_state_dict
 
 
 def _pai_age_of(state: Any) -> str:
@@ -213,10 +237,8 @@ def _pai_counts(optimizer: Any, state: Any) -> bool:
     return given == own
 
 
-_pai_load_state_of(torch.optim.Optimizer, "optimizer")
-for _pai_kind in list(vars(torch.optim.lr_scheduler).values()):
-    if isinstance(_pai_kind, type) and "load_state_dict" in vars(_pai_kind) and _pai_kind is not torch.optim.Optimizer:
-        _pai_load_state_of(_pai_kind, "learning-rate schedule")
+_pai_begin_anew(torch.optim.Optimizer, "optimizer")
+_pai_begin_anew(torch.optim.lr_scheduler.LRScheduler, "learning-rate schedule")
 
 
 _pai_torch_load, _pai_torch_save = torch.load, torch.save

@@ -154,9 +154,10 @@ def note_score(score: Any) -> None:
     """Keep a score where it is made, for the epoch loop to hand it over by `noted_score`.
 
     Args:
-        score: a number, or a tensor or array of one; None on a rank without.
+        score: a number, or a tensor or array of one; None, on a rank or in a batch without, leaves what was noted.
     """
-    _pai.noted = score.detach() if isinstance(score, torch.Tensor) else score
+    if score is not None:
+        _pai.noted = score.detach() if isinstance(score, torch.Tensor) else score
 
 
 def noted_score() -> Any:
