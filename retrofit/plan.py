@@ -397,7 +397,7 @@ def _decisions(script: Script, options: Options, save_name: str, launched: bool)
         better = {"max": " (higher is better)", "min": " (lower is better)"}.get(script.score.direction, "")
         told = script.score.evidence
         source = options.origin(told.removeprefix("--")) if told.startswith("--") else told
-        found.append(("validation score", script.score.expression + better, source))
+        found.append(("validation score", (options.metric or script.score.expression) + better, source))
     if script.optimizer is not None:
         kept = script.optimizer.keeps
         if kept:

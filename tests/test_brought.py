@@ -105,6 +105,7 @@ BROUGHT = {
 def test_a_value_below_the_loop_is_brought_to_it(tmp_path: Path, functions: str, metric: str) -> None:
     plan = planned(tmp_path, functions, metric=metric)
     assert plan.questions == []
+    assert ("validation score", f"{metric} (higher is better)") in [decision[:2] for decision in plan.decisions]
     new = rewritten(plan)
     assert f"    validate(model, loader)\n    {NOTED}" in new
     assert run(new, rank=0, Meter=type("Meter", (), {})) == 0.5
