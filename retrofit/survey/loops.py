@@ -24,7 +24,7 @@ from retrofit.survey.nodes import (
     receiver,
     wholes_of,
 )
-from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
+from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
@@ -103,7 +103,6 @@ def find_loops(
         loop.leaving = _leaving(loop)
         loop.thaws = _thaws(index, flow, loop)
         loop.last_turns = last_turns(index, loop)
-        loop.resumed = _resumed(index, flow, loop)
     return list(found.values())
 
 
@@ -609,22 +608,6 @@ def _asks_recipe(index: Index, test: cst.BaseExpression) -> bool:
     return any(isinstance(value, cst.Call) and index.is_provided(value.func) for value in (test, *values))
 
 
-def _resumed(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:
-    """Return the counters that may go on in the loop from an earlier start's number, as from a checkpoint's."""
-    inside = [b for b in index.bindings if loop.statement in b.statement.path and b.statement.scope is loop.scope]
-    found = []
-    for name in dict.fromkeys(b.target for b in inside if increments(b)):
-        bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
-        taken = [b for b in bound if b not in inside and not increments(b) and not is_number(b.value)]
-        counts = all(increments(b) for b in inside if b.target == name)
-        made = [b.value.func for b in bound if isinstance(b.value, cst.Call)]
-        counts = counts and not any(index.qualified(one).startswith("torch.") for one in made)  # a tensor
-        counts = counts and not any(isinstance(b.value, cst.Float) for b in bound)  # a sum, of losses say
-        if counts and first_values(index, flow, loop, name) and any(_may_come_first(b, loop) for b in taken):
-            found.append(name)
-    return found + [name for name in _skipped_until(index, loop) if name not in found]
-
-
 def turns_begun_by(index: Index, loop: Statement) -> list[Statement]:
     """Return every `continue` of a loop."""
     inside, simple = range(loop.order, loop.last + 1), (cst.SimpleStatementLine, cst.SimpleStatementSuite)
@@ -646,34 +629,9 @@ def passing_over(index: Index, loop: EpochLoop, place: Statement) -> list[Statem
     ]
 
 
-def _skipped_until(index: Index, loop: EpochLoop) -> list[str]:
-    """Return the numbers up to which the loop passes turns over, and which a checkpoint gives: `self.start_epoch`."""
-    skipping = [
-        part.node.test
-        for part in index.statements
-        if part.parent is loop.statement and isinstance(part.node, cst.If) and _continues(index, part.node)
-    ]
-    found = []
-    for name in dict.fromkeys(name for test in skipping for name in names_in(test, called=False)):
-        bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
-        begins = [b for b in bound if is_number(b.value)]
-        if begins and len(begins) < len(bound) and all(loop.statement not in b.statement.path for b in bound):
-            found.append(name)
-    return found
-
-
-def _continues(index: Index, choice: cst.If) -> bool:
-    last = index.statements_in(choice.body)[-1].node
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Continue)
-
-
 def is_number(value: cst.BaseExpression | None) -> bool:
     """Whether an expression is a whole number as it stands, perhaps with a sign."""
     return isinstance(value.expression if isinstance(value, cst.UnaryOperation) else value, cst.Integer)
-
-
-def _may_come_first(binding: Binding, loop: EpochLoop) -> bool:
-    return binding.statement.scope is not loop.scope or binding.statement.order < loop.statement.order
 
 
 def _from_a_turn_on(test: cst.Comparison, turn: str) -> bool:
