@@ -1860,6 +1860,12 @@ while n < total:
             True,
             id="a batch drawn from each of some sources",
         ),
+        pytest.param(DRAWING.format(drawn="next(iter(name))"), True, id="a batch drawn from each itself"),
+        pytest.param(
+            DRAWING.format(drawn="(sources[name], next(nets[name].parameters()).device)"),
+            False,
+            id="what is drawn of its parameters is no batch",
+        ),
         pytest.param(
             DRAWING.format(drawn="(sources[name], next(others))"),
             False,

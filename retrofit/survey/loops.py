@@ -24,7 +24,7 @@ from retrofit.survey.nodes import (
     receiver,
     wholes_of,
 )
-from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
+from retrofit.survey.order import defines, leading_to, may_lack_value, runs_always, ways_to
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
@@ -341,10 +341,14 @@ def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
 
 
 def _resets(index: Index, call: cst.Call, loop: Statement) -> bool:
-    """Whether a call makes anew, in some turns of a loop, what has been made before the loop."""
+    """Whether a call makes anew, in some turns of a loop, what has been made before the loop, or in one of them."""
     here, made = index.statement(call), index.target_of(call)
-    before = any(b.statement.order < loop.order for b in index.bound((made,), here.scope))
-    return before and any(isinstance(part.node, cst.If) and loop in part.path[:-1] for part in here.around)
+    bound, turn = index.bound((made,), here.scope), names_in(loop.node.target) if isinstance(loop.node, cst.For) else ()
+    before = any(b.statement.order < loop.order and dotted(b.value) != "None" for b in bound)
+    choices = [part.node for part in here.around if isinstance(part.node, cst.If) and loop in part.path[:-1]]
+    once = any(mentions(choice.test, (made, *turn)) for choice in choices)
+    anew = {b.statement.node for b in bound if loop in b.statement.path[:-1]}
+    return bool(choices) and (before or once) and not any(runs_always(choice, anew) for choice in choices)
 
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:
@@ -376,9 +380,10 @@ def _accumulates(index: Index, flow: Flow, statement: Statement) -> bool:
 
 def _draws_from_each(index: Index, loop: Statement, node: cst.For) -> bool:
     """Whether each turn of a loop draws a batch from another source: `x = next(sources[name])`."""
-    turn = set(names_in(node.target))
-    drawn = [arg.value for call in index.calls_to("next") if loop in index.statement(call).path for arg in call.args]
-    return any(not turn.isdisjoint(names_in(one)) for one in drawn)
+    drawn = [call.args[0].value for call in index.calls_to("next") if loop in index.statement(call).path and call.args]
+    sources = [one.args[0].value if isinstance(one, cst.Call) and dotted(one.func) == "iter" else one for one in drawn]
+    turn = [*names_in(node.target)]
+    return any(not isinstance(one, cst.Call) and mentions(one, turn) for one in sources)
 
 
 def _steps(index: Index, flow: Flow, loop: Statement) -> bool:
