@@ -2083,26 +2083,44 @@ for i in range(10):
 """
 
 
-def test_what_the_body_of_a_class_imports_is_a_method_of_it(plan_project: Planner) -> None:
-    parts = {"bridge/__init__": BRIDGE, "bridge/fit": FIT, "bridge/judge": JUDGE}
+@pytest.mark.parametrize("own", ["self", "bridge"])
+def test_what_the_body_of_a_class_imports_is_a_method_of_it(plan_project: Planner, own: str) -> None:
+    fit, judge = FIT.replace("self", own), JUDGE.replace("self", own)
+    parts = {"bridge/__init__": BRIDGE, "bridge/fit": fit, "bridge/judge": judge}
     files = changed(plan_project(BRIDGED, **parts))
     assert "    pai_distributed.report_validation_score(loss, model)" in files["main.py"]
     assert "finish_initialization()" in files["fit.py"]
     assert {*files} == {"main.py", "fit.py"}
 
 
+MADE = "optimizer = torch.optim.AdamW(model.parameters())"
+
+
+def test_what_the_bodies_of_two_classes_import_is_no_method_of_the_first(plan_project: Planner) -> None:
+    """Else what the second has by the same names would count as the first one's."""
+    other = BRIDGE.replace("class Bridge", "class Ahead").replace("model, optimizer", "optimizer, model")
+    parts = {"bridge/__init__": other + BRIDGE, "bridge/fit": FIT, "bridge/judge": JUDGE}
+    scopes = plan_project(BRIDGED, **parts).script.index.scopes
+    assert [scope.holder for scope in scopes if scope.name == "fit"] == [None]
+
+
 @pytest.mark.parametrize(
-    ("begun", "together"),
+    ("before", "begun", "together"),
     [
-        ("    if args.reset:\n        optimizer = torch.optim.AdamW(model.parameters())", True),
-        ("    optimizer = torch.optim.AdamW(model.parameters())", False),
+        ("", f"    if args.reset:\n        {MADE}", True),
+        ("", f"    {MADE}", False),
+        ("", f"    if args.reset:\n        {MADE}\n    else:\n        {MADE}", False),
+        ("None  # ", f"    if args.adam:\n        {MADE}", False),
+        ("None  # ", f"    if optimizer is None:\n        {MADE}", True),
+        ("None  # ", f"    if i == 0:\n        {MADE}", True),
     ],
-    ids=["in some turns", "in each"],
+    ids=["in some turns", "in each", "in either branch", "for the first time", "once it is missed", "in one turn"],
 )
 def test_a_loop_that_makes_its_optimizer_anew_in_some_turns_trains_on_in_the_others(
-    plan_project: Planner, begun: str, together: bool
+    plan_project: Planner, before: str, begun: str, together: bool
 ) -> None:
     main = BRIDGED.replace("for i in range(10):", f"for i in range(10):\n{begun}\n    bridge.optimizer = optimizer")
+    main = main.replace("optimizer = torch.optim.AdamW", f"optimizer = {before}torch.optim.AdamW", 1)
     parts = {"bridge/__init__": BRIDGE, "bridge/fit": FIT, "bridge/judge": JUDGE}
     loops = plan_project(main.replace("bridge.fit", "bridge.fit(loader, 3)\n    bridge.fit"), **parts).questions
     assert (loops == []) is together, loops

@@ -1059,6 +1059,69 @@ def test_only_what_an_initialisation_says_of_devices_may_come_of_its_seeing_one(
     assert ("INIT_GPUS=all" in first.said) is told, first.said
 
 
+ONE_GPU = "',' in os.environ.get('CUDA_VISIBLE_DEVICES', ',')"
+SEVERAL = "os.environ.get('INIT_WORLD_SIZE') == '2'"
+
+
+@pytest.mark.parametrize(
+    ("cured", "error", "setting", "asked"),
+    [
+        (ONE_GPU, "RuntimeError: CUDA error: invalid device ordinal", "INIT_GPUS=all", {}),
+        (ONE_GPU, "RuntimeError: NCCL", "INIT_GPUS=all", {"NUM_GPUS": "1", "CUDA_VISIBLE_DEVICES": "3,1"}),
+        (SEVERAL, "AssertionError", "INIT_WORLD_SIZE=2", {"LAUNCHER": "python", "CUDA_VISIBLE_DEVICES": "3,1"}),
+        (SEVERAL, "ValueError: Default process group has not been initialized", "INIT_WORLD_SIZE=2", {}),
+        (SEVERAL, "RuntimeError: world_size must be two", "INIT_WORLD_SIZE=2", {"NUM_GPUS": "gpu"}),
+        (SEVERAL, "OutOfMemoryError: CUDA out of memory.", "INIT_WORLD_SIZE=2", {}),
+    ],
+)
+def test_an_initialisation_that_fails_as_it_is_one_gets_what_training_has(
+    first: Run, cured: str, error: str, setting: str, asked: dict[str, str]
+) -> None:
+    (first.work / "torch.py").write_text("class cuda:\n    device_count = lambda: 2\n")
+    fails = f"if initialising and not {cured}:\n    cause('train.py:7: {error}')\n    sys.exit(1)\n"
+    write_rehearsed(first, THREE_ROUNDS, initialise=fails + INITIALISE)
+    assert first(**asked) == 0, first.said
+    assert f"(train.py:7: {error}). Rehearsing again, with {setting}." in first.said
+    assert re.search(rf"a load went well in .*\n.*: {setting} holds from here on", first.said), first.said
+    assert len(first.calls) == 4  # it trained
+    name, value = setting.split("=")
+    assert first.calls[0]["env"][name] == value
+    assert not left(first)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"INIT_GPUS": "first"}, "CUDA error: invalid device ordinal"),
+        ({"INIT_WORLD_SIZE": "3"}, "AssertionError"),
+        ({"NUM_GPUS": "1", "CUDA_VISIBLE_DEVICES": "0"}, "CUDA error: invalid device ordinal"),
+        ({"NUM_GPUS": "1", "CUDA_VISIBLE_DEVICES": "0"}, "AssertionError"),
+        ({"NUM_GPUS": "gpu", "CUDA_VISIBLE_DEVICES": "0"}, "AssertionError"),
+        ({}, "KeyError: 'x'"),
+    ],
+)
+def test_a_user_who_says_what_an_initialisation_has_is_heeded(first: Run, asked: dict[str, str], error: str) -> None:
+    write_rehearsed(first, "", initialise=f"cause({error!r})\nsys.exit(4)\n")
+    assert first(**asked) == 4, first.said
+    assert len(rehearsed(first)) == 1
+    assert "Rehearsing again" not in first.said
+
+
+def test_what_training_has_and_does_not_help_is_taken_back(first: Run) -> None:
+    had = "os.environ['CUDA_VISIBLE_DEVICES'] + os.environ.get('INIT_WORLD_SIZE', '-')"
+    write_rehearsed(first, "", initialise=f"cause('CUDA out of memory: ' + {had})\nsys.exit(4)\n")
+    assert first(CUDA_VISIBLE_DEVICES="3,1") == 4, first.said
+    assert re.findall("out of memory: (.*?)[)\n]", first.said) == ["3-", "3,1-", "32"]
+    assert not first.calls
+
+
+@pytest.mark.parametrize("stage", ["round_ == 1", "round_ == 2"])
+def test_a_round_that_fails_gets_no_more_than_it_has(first: Run, stage: str) -> None:
+    write_rehearsed(first, f"if {stage}:\n    cause('CUDA out of memory')\n    sys.exit(4)\n{THREE_ROUNDS}")
+    assert first() == 4, first.said
+    assert "Rehearsing again" not in first.said
+
+
 def test_what_a_rehearsal_cannot_do_is_no_reason_not_to_train(first: Run) -> None:
     body = "if rehearses:\n    cause('train.py:3: The rehearsal changes nothing outside')\n    sys.exit(1)\n"
     write_rehearsed(first, body + THREE_ROUNDS)

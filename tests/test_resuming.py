@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.options import Options
 from tests.helpers import code, plan_of, rewritten, survey_of
 
 SCRIPT = """
@@ -608,3 +609,77 @@ def test_a_setting_that_does_not_end_the_training_is_given_in_each_round(
     given = f"{made}\n        self.settings.{changed} = known['folder']"
     found = survey_of(configured(given, asked)).resumptions
     assert [f".{changed} =" in one.code for one in found if ".settings =" not in one.code] == [True] * number
+
+
+NUMBERED = """import os
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Scheduled:
+    def __init__(self, optimizer, steps):
+        self.optimizer, self.steps = optimizer, steps
+
+    def step(self):
+        self.steps += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.steps**-0.5
+        self.optimizer.step()
+
+class Logger:
+    def __init__(self, optimizer, steps):
+        self.optimizer, self.steps = optimizer, steps
+
+def main():
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    kept = {int(name[5:-3]): name for name in os.listdir("ckpt")}
+    step, last = 0, -1
+    if kept:
+        last = max(kept)
+        model.load_state_dict(torch.load("ckpt/" + kept[last]))
+        step = last
+    schedule, logger = Scheduled(optimizer, steps=last + 1), Logger(optimizer, last)
+    for epoch in range(10):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            schedule.step()
+            TURN
+            step += 1
+        acc = evaluate(model)
+        print(acc)
+
+main()
+"""
+KEPT = """if step % 6 == 0:
+    torch.save(model.state_dict(), f"ckpt/step_{step}.pt")
+    kept[step] = f"step_{step}.pt"
+print("step", step)
+writer.add_scalar("loss", loss, step + 1)"""
+
+
+@pytest.mark.parametrize(
+    ("turn", "anew"),
+    [
+        pytest.param(KEPT, False, id="numbers files"),
+        pytest.param("torch.save(model.state_dict(), f'{step}.pt')", False, id="a file"),
+        pytest.param(f"{KEPT}\nif step > 1000:\n    break", True, id="ends the training"),
+        pytest.param(f"{KEPT}\noptimizer.param_groups[0]['lr'] = rate(step)", True, id="a rate"),
+        pytest.param(f"{KEPT}\nsaves(step)", True, id="for something that is not known"),
+        pytest.param(
+            "torch.save(model.state_dict(), 'last.pt')\nif step % 6 == 0:\n    print(step)", True, id="numbers no file"
+        ),
+    ],
+)
+def test_a_counter_that_only_numbers_files_goes_on_in_a_later_round(tmp_path: Path, turn: str, anew: bool) -> None:
+    """A script that keeps the files of the highest numbers would remove those of a round that begins anew."""
+    text = NUMBERED.replace("TURN", turn.replace("\n", "\n            "))
+    plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    written = rewritten(plan)
+    assert ('step = pai_distributed.from_the_start(step, "step")' in written) is anew
+    assert (
+        'Scheduled(optimizer, steps=pai_distributed.from_the_start(last, "last") + 1), Logger(optimizer, last)'
+        in written
+    )

@@ -1086,7 +1086,8 @@ def test_a_script_that_divides_its_batch_initialises_with_the_share_of_a_process
     assert "Initialisation failed with status 1" in result.stdout, shown(result)
     assert "INIT_WORLD_SIZE=8 says that 8 train" in result.stdout
     again = ["bash", "train_distributed.sh"]
-    found = run(again, tmp_path, NUM_GPUS="2", PYTHON=training_python(), INIT_WORLD_SIZE="2")
+    found = run(again, tmp_path, NUM_GPUS="2", PYTHON=training_python(), REHEARSE="1")
+    assert "INIT_WORLD_SIZE=2 holds from here on" in found.stdout, shown(found)
     assert len(rounds(found)) == 2
 
 

@@ -1381,6 +1381,50 @@ def test_backward_pass_that_tunes_a_tensor_of_its_own(made: str, held: str, pass
     assert len(backwards_of(code(TUNED).replace("MADE", made).replace("HELD", held))) == passes
 
 
+ATTACK = """
+    import copy
+    import torch
+
+
+    def attack(model, x):
+        COPIED
+        out = OTHER(x)
+        for k in range(5):
+            loss = criterion(out, -out.detach())
+            loss.backward()
+            TAKEN
+            out = OTHER(x)
+        return x
+
+
+    for epoch in range(9):
+        for x in y:
+            loss.backward()
+            optimizer.step()
+            attack(model, x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("copied", "other", "taken", "passes"),
+    [
+        pytest.param("model = copy.deepcopy(model)", "model", "x = x + x.grad.sign()", 1, id="in its place"),
+        pytest.param("other = copy.deepcopy(model)", "other", "x = x + x.grad.sign()", 1, id="by another name"),
+        pytest.param("other = copy.deepcopy(model)", "model", "x = x + x.grad.sign()", 2, id="the model"),
+        pytest.param("other = copy.deepcopy(model)", "other", "model.x = x", 2, id="beside the model"),
+        pytest.param("model = copy.deepcopy(model)", "model", "inner.step()", 2, id="stepped"),
+        pytest.param(
+            "model = copy.deepcopy(model)", "model", "g = [p.grad for p in model.parameters()]", 2, id="taken"
+        ),
+        pytest.param("x = copy.deepcopy(x)", "model", "x = x + x.grad.sign()", 2, id="a copy of the batch"),
+        pytest.param("other = Net()", "other", "x = x + x.grad.sign()", 2, id="no copy"),
+    ],
+)
+def test_backward_pass_through_a_copy_that_its_function_makes(copied: str, other: str, taken: str, passes: int) -> None:
+    text = code(ATTACK).replace("COPIED", copied).replace("OTHER", other).replace("TAKEN", taken)
+    assert len(backwards_of(text)) == passes
+
+
 # Epoch loops
 
 
@@ -1815,6 +1859,12 @@ while n < total:
             DRAWING.format(drawn="next(sources[name])"),
             True,
             id="a batch drawn from each of some sources",
+        ),
+        pytest.param(DRAWING.format(drawn="next(iter(name))"), True, id="a batch drawn from each itself"),
+        pytest.param(
+            DRAWING.format(drawn="(sources[name], next(nets[name].parameters()).device)"),
+            False,
+            id="what is drawn of its parameters is no batch",
         ),
         pytest.param(
             DRAWING.format(drawn="(sources[name], next(others))"),

@@ -295,6 +295,21 @@ class WritesPath(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MakesFolder(Entry):
+    """Makes a folder, and fails where it is there, unless it is told to take that.
+
+    Attributes:
+        path: the argument that is the folder's path, with its position; none where the method's object is it.
+        takes: the argument by which it takes a folder that is there, with its position.
+        instead: the last name of a function beside it that has that argument, where it has none itself.
+    """
+
+    path: Mapping[str, int]
+    takes: Mapping[str, int]
+    instead: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Seeds(Entry):
     """Seeds random numbers.
 
@@ -307,7 +322,13 @@ class Seeds(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class MakesTensor(Entry):
-    """Makes a tensor, on the CPU where it is not told otherwise."""
+    """Makes a tensor, on the CPU where it is not told otherwise.
+
+    Attributes:
+        drawn: whether of random numbers.
+    """
+
+    drawn: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,6 +373,6 @@ KINDS: Mapping[str, type[Entry]] = {
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
         CountsProcesses, StartsProcesses, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath, WritesPath,
-        Seeds, MakesTensor, Metric, Reduces, ReturnsText, Logs,
+        MakesFolder, Seeds, MakesTensor, Metric, Reduces, ReturnsText, Logs,
     )
 }  # fmt: skip

@@ -9,8 +9,9 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import Backpropagates
 from retrofit.survey.flow import Flow
+from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in
+from retrofit.survey.nodes import argument, dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.loop import Backward
@@ -27,7 +28,8 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
     known to hold the backward pass, or by a name that says it scales and with a loss and an optimizer
     (`loss_scaler(loss, optimizer)`), is one.
 
-    One that tunes a tensor of its own function, with an optimizer of just that, is no part of the training.
+    One that tunes a tensor of its own function, with an optimizer of just that, is no part of the training, nor is one
+    through a copy of the model that its function makes to see what changes an input.
     """
     found: list[Backward] = []
     known = {call for call, _ in backpropagations(index, flow)}
@@ -46,7 +48,7 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
         if not isinstance(statement.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
             continue
         loops = _loops_around(flow, statement)
-        if loops and _tunes_a_tensor(index, flow, loops[0], statement):
+        if loops and (_tunes_a_tensor(index, flow, loops[0], statement) or _is_of_a_copy(index, flow, call)):
             continue
         if bool(loops) is not adrift:
             found.append(Backward(node=call, index=index, loop=next(iter(loops), None)))
@@ -81,6 +83,26 @@ def _tunes_a_tensor(index: Index, flow: Flow, loop: Statement, backward: Stateme
     ]
     here = [index.scope_of(node) is backward.scope and has_own_tensors(index, node) for node in stepped]
     return bool(here) and all(here)
+
+
+def _is_of_a_copy(index: Index, flow: Flow, backward: cst.Call) -> bool:
+    """Whether a loss is of a copy that its function makes of a model and runs in its place, and trains nothing of.
+
+    An attack on a model does so, which needs the gradient of its inputs alone.
+    """
+    scope, loss = index.scope_of(backward), receiver(backward)
+    calls, copies = index.calls_of(scope), index.calls_to("copy.deepcopy")
+    if loss is None or not isinstance(scope.node, cst.FunctionDef):
+        return False
+    if not {"step", "parameters", "named_parameters"}.isdisjoint(map(method_name, calls)):
+        return False
+    for copy in (one for one in copies if one in calls and one.args):
+        copied = dotted(copy.args[0].value)
+        ran = {call for call in calls if Origin(copy) in flow.origins(call.func, scope)}
+        instead = copied is not None and any(one.value is copy for one in index.bound([copied], scope))
+        if instead or sum(f"{name}.".startswith(f"{copied}.") for name in names_in(scope.node.body)) == 1:
+            return bool(ran) and Holding(ran, flow).holds(loss)
+    return False
 
 
 def has_own_tensors(index: Index, made: cst.BaseExpression) -> bool:

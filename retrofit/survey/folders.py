@@ -7,7 +7,7 @@ from itertools import takewhile
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import AsksForPath, Fresh, WritesPath
+from retrofit.knowledge.kinds import AsksForPath, Fresh, MakesFolder, WritesPath
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
@@ -17,12 +17,6 @@ from retrofit.survey.paths import BUILDERS, is_same, relation
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
-
-#: By which parameters, and at which places, what makes a folder gets its path, and takes one that is there.
-_MAKERS = {
-    "os.makedirs": ("name", 0, "exist_ok", 2),  # which stands in for os.mkdir
-    "shutil.copytree": ("dst", 1, "dirs_exist_ok", 6),
-}
 
 
 def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[NewFolder]:
@@ -141,14 +135,15 @@ def _made(index: Index, flow: Flow, call: cst.Call, told: list[cst.If]) -> NewFo
     Args:
         told: the choices that no longer do, as they take the folder for missing in each round.
     """
-    name, held, here = index.qualified(call.func), receiver(call), index.statement(call)
-    plain = name == "os.mkdir" and held is not None
-    given, at, keyword, last = _MAKERS.get(name, _MAKERS["os.makedirs"])
-    path = argument(call, given, at)
-    if held is not None and method_name(call) == "mkdir" and _is_path(held, here.scope, flow, set()):
+    held, here, path = receiver(call), index.statement(call), None
+    made = index.knowledge.known(MakesFolder, index.qualified(call.func))
+    if made is None and held is not None and _is_path(held, here.scope, flow, set()):
+        made = next((one for one in index.knowledge.of(MakesFolder) if method_name(call) in one.methods), None)
         path = held
-    elif name not in _MAKERS and not plain:
+    if made is None or (made.instead and held is None):
         return None
+    ((keyword, last),) = made.takes.items()
+    path = next((argument(call, *one) for one in made.path.items()), path)
     allowed = argument(call, keyword, last) or cst.Name("False")
     around = [one.node for one in here.around]
     looked = any(
@@ -157,7 +152,7 @@ def _made(index: Index, flow: Flow, call: cst.Call, told: list[cst.If]) -> NewFo
     minded = dotted(allowed) != "False" or looked or any(isinstance(one, cst.Try) for one in around)
     if minded or path is None or is_fresh(path, flow):
         return None
-    maker = f"{index.source.code(call.func).removesuffix('mkdir')}makedirs" if plain else ""
+    maker = f"{index.source.code(call.func).rpartition('.')[0]}.{made.instead}" if made.instead else ""
     return NewFolder(node=call, index=index, makes=keyword, maker=maker, anchors={"call": call, "function": call.func})
 
 

@@ -118,13 +118,17 @@ class Index(Gathered):
 
     def _adopt_methods(self) -> None:
         """Let functions be methods of the class whose body imports them: `class Net: from .steps import train`."""
+        adopted: dict[Scope, list[tuple[Scope, str]]] = {}
         for holder in [scope for scope in self.scopes if scope.kind == "class"]:
             for name in holder.imports:
                 found = self.imported(name, holder)
                 function = found[0].inner.get(found[1]) if found is not None else None
-                if function is not None and function.parameters[:1] == ["self"]:
-                    holder.inner.setdefault(name, function)
-                    function.adopter = function.adopter or holder
+                if function is not None and function.parameters:
+                    adopted.setdefault(function, []).append((holder, name))
+        for function, ((holder, name), *others) in adopted.items():
+            if not others:  # else nothing tells whose object it is called on
+                holder.inner.setdefault(name, function)
+                function.adopter = holder
 
     def file(self, node: cst.CSTNode) -> File:
         """Return the file that ``node`` stands in."""

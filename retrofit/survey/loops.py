@@ -8,7 +8,7 @@ from itertools import chain
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer, Wraps
+from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, MakesTensor, Optimizer, Wraps
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import last_turns
@@ -24,7 +24,7 @@ from retrofit.survey.nodes import (
     receiver,
     wholes_of,
 )
-from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
+from retrofit.survey.order import defines, leading_to, may_lack_value, runs_always, ways_to
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
@@ -103,7 +103,6 @@ def find_loops(
         loop.leaving = _leaving(loop)
         loop.thaws = _thaws(index, flow, loop)
         loop.last_turns = last_turns(index, loop)
-        loop.resumed = _resumed(index, flow, loop)
     return list(found.values())
 
 
@@ -230,9 +229,23 @@ def validation_at(index: Index, flow: Flow, loop: EpochLoop) -> str:
         name = last_name(call.func)
         if mode_told(index, call) == "eval" or (VALIDATES.search(name) and call.args):
             at = index.statement(call)
-            if at.scope in running or (at.scope is loop.scope and loop.statement in at.ancestors):
+            within = at.scope in running or (at.scope is loop.scope and loop.statement in at.ancestors)
+            if within and not _only_shows(index, flow, call):
                 return index.place(call, loop.file)
     return ""
+
+
+def _only_shows(index: Index, flow: Flow, call: cst.Call) -> bool:
+    """Whether a model that is told to evaluate gets nothing but random numbers there, to show what it makes of them."""
+    model, scope = dotted(receiver(call)), index.scope_of(call)
+    passes = [one for one in index.calls_of(scope) if model is not None and dotted(one.func) == model]
+    made = [
+        index.knowledge.known(MakesTensor, index.qualified(one.node.func)) if isinstance(one.node, cst.Call) else None
+        for given in passes
+        for arg in given.args
+        for one in flow.origins(arg.value, scope)
+    ]
+    return all(made) and any(one is not None and one.drawn for one in made)
 
 
 def _without_rounds(index: Index, flow: Flow, sites: list[EpochLoop], loops: list[Statement]) -> list[EpochLoop]:
@@ -328,10 +341,14 @@ def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
 
 
 def _resets(index: Index, call: cst.Call, loop: Statement) -> bool:
-    """Whether a call makes anew, in some turns of a loop, what has been made before the loop."""
+    """Whether a call makes anew, in some turns of a loop, what has been made before the loop, or in one of them."""
     here, made = index.statement(call), index.target_of(call)
-    before = any(b.statement.order < loop.order for b in index.bound((made,), here.scope))
-    return before and any(isinstance(part.node, cst.If) and loop in part.path[:-1] for part in here.around)
+    bound, turn = index.bound((made,), here.scope), names_in(loop.node.target) if isinstance(loop.node, cst.For) else ()
+    before = any(b.statement.order < loop.order and dotted(b.value) != "None" for b in bound)
+    choices = [part.node for part in here.around if isinstance(part.node, cst.If) and loop in part.path[:-1]]
+    once = any(mentions(choice.test, (made, *turn)) for choice in choices)
+    anew = {b.statement.node for b in bound if loop in b.statement.path[:-1]}
+    return bool(choices) and (before or once) and not any(runs_always(choice, anew) for choice in choices)
 
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:
@@ -363,9 +380,10 @@ def _accumulates(index: Index, flow: Flow, statement: Statement) -> bool:
 
 def _draws_from_each(index: Index, loop: Statement, node: cst.For) -> bool:
     """Whether each turn of a loop draws a batch from another source: `x = next(sources[name])`."""
-    turn = set(names_in(node.target))
-    drawn = [arg.value for call in index.calls_to("next") if loop in index.statement(call).path for arg in call.args]
-    return any(not turn.isdisjoint(names_in(one)) for one in drawn)
+    drawn = [call.args[0].value for call in index.calls_to("next") if loop in index.statement(call).path and call.args]
+    sources = [one.args[0].value if isinstance(one, cst.Call) and dotted(one.func) == "iter" else one for one in drawn]
+    turn = [*names_in(node.target)]
+    return any(not isinstance(one, cst.Call) and mentions(one, turn) for one in sources)
 
 
 def _steps(index: Index, flow: Flow, loop: Statement) -> bool:
@@ -609,22 +627,6 @@ def _asks_recipe(index: Index, test: cst.BaseExpression) -> bool:
     return any(isinstance(value, cst.Call) and index.is_provided(value.func) for value in (test, *values))
 
 
-def _resumed(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:
-    """Return the counters that may go on in the loop from an earlier start's number, as from a checkpoint's."""
-    inside = [b for b in index.bindings if loop.statement in b.statement.path and b.statement.scope is loop.scope]
-    found = []
-    for name in dict.fromkeys(b.target for b in inside if increments(b)):
-        bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
-        taken = [b for b in bound if b not in inside and not increments(b) and not is_number(b.value)]
-        counts = all(increments(b) for b in inside if b.target == name)
-        made = [b.value.func for b in bound if isinstance(b.value, cst.Call)]
-        counts = counts and not any(index.qualified(one).startswith("torch.") for one in made)  # a tensor
-        counts = counts and not any(isinstance(b.value, cst.Float) for b in bound)  # a sum, of losses say
-        if counts and first_values(index, flow, loop, name) and any(_may_come_first(b, loop) for b in taken):
-            found.append(name)
-    return found + [name for name in _skipped_until(index, loop) if name not in found]
-
-
 def turns_begun_by(index: Index, loop: Statement) -> list[Statement]:
     """Return every `continue` of a loop."""
     inside, simple = range(loop.order, loop.last + 1), (cst.SimpleStatementLine, cst.SimpleStatementSuite)
@@ -646,34 +648,9 @@ def passing_over(index: Index, loop: EpochLoop, place: Statement) -> list[Statem
     ]
 
 
-def _skipped_until(index: Index, loop: EpochLoop) -> list[str]:
-    """Return the numbers up to which the loop passes turns over, and which a checkpoint gives: `self.start_epoch`."""
-    skipping = [
-        part.node.test
-        for part in index.statements
-        if part.parent is loop.statement and isinstance(part.node, cst.If) and _continues(index, part.node)
-    ]
-    found = []
-    for name in dict.fromkeys(name for test in skipping for name in names_in(test, called=False)):
-        bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
-        begins = [b for b in bound if is_number(b.value)]
-        if begins and len(begins) < len(bound) and all(loop.statement not in b.statement.path for b in bound):
-            found.append(name)
-    return found
-
-
-def _continues(index: Index, choice: cst.If) -> bool:
-    last = index.statements_in(choice.body)[-1].node
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Continue)
-
-
 def is_number(value: cst.BaseExpression | None) -> bool:
     """Whether an expression is a whole number as it stands, perhaps with a sign."""
     return isinstance(value.expression if isinstance(value, cst.UnaryOperation) else value, cst.Integer)
-
-
-def _may_come_first(binding: Binding, loop: EpochLoop) -> bool:
-    return binding.statement.scope is not loop.scope or binding.statement.order < loop.statement.order
 
 
 def _from_a_turn_on(test: cst.Comparison, turn: str) -> bool:

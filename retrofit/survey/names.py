@@ -74,9 +74,9 @@ class Names:
 
     def _variable(self, name: str, scope: Scope) -> Variable:
         first = name.partition(".")[0]
-        if first == "self" and name != first:
+        if first == scope.own and name != first:
             holder = scope.enclosing_class
-            return (scope if holder is None else self.lineage(holder)[-1], name)
+            return (scope if holder is None else self.lineage(holder)[-1], f"self{name.removeprefix(first)}")
         for here in scope.searched:
             if first in here.names and first not in here.outer:
                 return self.index.imported(name, here) or (here, name)
@@ -94,8 +94,9 @@ class Names:
         if name is None:
             holder, name = self.index.member_imported(node) or (scope, "")
             return holder.inner.get(name) or self._of_base(node, scope)
-        if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
-            return self._method(scope.enclosing_class, name.removeprefix("self."))
+        own, _, method = name.partition(".")
+        if own == scope.own and method and "." not in method and scope.enclosing_class is not None:
+            return self._method(scope.enclosing_class, method)
         holder, name = self.variable(name, scope)
         owner = holder.inner.get(name.rpartition(".")[0])
         if owner is not None and owner.kind == "class":

@@ -414,4 +414,4 @@ class Origins(Names):
             holder = self.lineage(scope.enclosing_class)[-1]
             for owner, name in list(self._sources):
                 if owner is holder and name.startswith("self."):
-                    yield name, scope
+                    yield f"{scope.own}{name.removeprefix('self')}", scope

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import WritesPath
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, increments
+from retrofit.survey.loops import called_in, increments, is_number
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import dotted, exits, last_name, method_name, named_in, names_in, nodes_in, receiver
-from retrofit.survey.order import leading_to, leads_to, may_follow, may_lack_value, runs_always
+from retrofit.survey.order import first_values, leading_to, leads_to, may_follow, may_lack_value, runs_always
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
+from retrofit.survey.scores.values import formatted, unquoted
 from retrofit.survey.settings import calls_by_name
 from retrofit.survey.sites.folder import Resumption
 from retrofit.survey.sites.loop import EpochLoop
@@ -31,13 +34,18 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop], scheduler
         loops: the epoch loops.
         schedulers: the learning-rate schedulers.
     """
+    counters = {loop: _restored(index, flow, loop) for loop in loops}
+    for loop, names in counters.items():
+        loop.resumed = [name for name in names if not _numbers_files(index, flow, loop, name)]
+        loop.resumed += [name for name in _skipped_until(index, loop) if name not in loop.resumed]
     loads = set(index.calls_to("torch.load"))
     if not loads or not index.calls_to("torch.save") or not loops:
         return []
     loaded = _Loaded(index, flow, loops, loads)
     whole = (*loaded.leaving(), *loaded.taking_all(), *loaded.scheduling(schedulers))
     found = dict.fromkeys(whole, "") | loaded.taking()
-    return [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
+    ending = [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
+    return [*ending, *loaded.scheduled_by_hand(counters)]
 
 
 class _Loaded:
@@ -121,6 +129,23 @@ class _Loaded:
             if resumes and not _begins_anew(self._flow, self._loops, bound, scheduler):
                 yield here
 
+    def scheduled_by_hand(self, counters: dict[EpochLoop, list[str]]) -> Iterator[Resumption]:
+        """Yield the number of an earlier start with which a class of the project that sets rates is made."""
+        index, flow = self._index, self._flow
+        restored = {flow.variable(name, loop.scope) for loop, names in counters.items() for name in names}
+        copied = [b for b in index.bindings if flow.variable(b.target, b.statement.scope) in restored]
+        restored |= {
+            flow.variable(name, b.statement.scope) for b in copied if (name := dotted(b.value)) not in (None, "None")
+        }
+        setting = {b.statement.scope.enclosing_class for b in index.items if unquoted(b.target).endswith("['lr']")}
+        setting -= {None, *(loop.scope.enclosing_class for loop in self._loops)}
+        for call in index.calls if restored else ():
+            here = index.statement(call)
+            if flow.defined(call.func, here.scope) in setting and self._is_early(here):
+                for part in (part for arg in call.args for part in named_in(arg.value)):
+                    if flow.variable(name := dotted(part) or "", here.scope) in restored:
+                        yield Resumption(node=part, index=index, anchors={"number": part}, number=name)
+
     def taking(self) -> dict[Statement, str]:
         """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
         index, flow, found = self._index, self._flow, dict[Statement, str]()
@@ -149,6 +174,74 @@ class _Loaded:
             if not counted:
                 found.setdefault(here, attributes[0] if attributes else "")
         return found
+
+
+def _restored(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:
+    """Return the counters that may go on in a loop from an earlier start's number, as from a checkpoint's."""
+    inside = [b for b in index.bindings if loop.statement in b.statement.path and b.statement.scope is loop.scope]
+    found = []
+    for name in dict.fromkeys(b.target for b in inside if increments(b)):
+        bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
+        taken = [b for b in bound if b not in inside and not increments(b) and not is_number(b.value)]
+        counts = all(increments(b) for b in inside if b.target == name)
+        made = [b.value.func for b in bound if isinstance(b.value, cst.Call)]
+        counts = counts and not any(index.qualified(one).startswith("torch.") for one in made)  # a tensor
+        counts = counts and not any(isinstance(b.value, cst.Float) for b in bound)  # a sum, of losses say
+        if counts and first_values(index, flow, loop, name) and any(_may_come_first(b, loop) for b in taken):
+            found.append(name)
+    return found
+
+
+def _numbers_files(index: Index, flow: Flow, loop: EpochLoop, name: str) -> bool:
+    """Whether a counter decides nothing in a loop, but that something is due each so many turns, and numbers files.
+
+    Another round goes on with its numbers, or a script that keeps the files of the highest ones would keep none of it.
+    """
+    known, numbers = index.knowledge, False
+    elsewhere = [one for one in called_in(index, flow, loop.statement) if name not in one.names]
+    if "." in name or any(
+        isinstance(one.node, cst.FunctionDef) and name in names_in(one.node.body) for one in elsewhere
+    ):
+        return False
+    counts = {b.statement for b in index.bound([name], loop.scope) if increments(b)}
+    for part in named_in(loop.node):
+        if dotted(part) != name or index.statement(part) in counts:
+            continue
+        around = list(takewhile(lambda one: not isinstance(one, cst.BaseStatement), index.ancestors(part)))
+        calls = [one.func for one in around if isinstance(one, cst.Call)]
+        written = any(known.known(WritesPath, index.qualified(one)) for one in calls)
+        files = written or any(isinstance(one, cst.AssignTarget) for one in around)
+        told = any(map(formatted, around)) or any(known.logs(dotted(one) or "") for one in calls)
+        parts = [one.operator for one in around if isinstance(one, cst.BinaryOperation)]
+        if not files and not told and not any(isinstance(one, cst.Modulo) for one in parts):
+            return False
+        numbers = numbers or files
+    return numbers
+
+
+def _skipped_until(index: Index, loop: EpochLoop) -> list[str]:
+    """Return the numbers up to which the loop passes turns over, and which a checkpoint gives: `self.start_epoch`."""
+    skipping = [
+        part.node.test
+        for part in index.statements
+        if part.parent is loop.statement and isinstance(part.node, cst.If) and _continues(index, part.node)
+    ]
+    found = []
+    for name in dict.fromkeys(name for test in skipping for name in names_in(test, called=False)):
+        bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
+        begins = [b for b in bound if is_number(b.value)]
+        if begins and len(begins) < len(bound) and all(loop.statement not in b.statement.path for b in bound):
+            found.append(name)
+    return found
+
+
+def _continues(index: Index, choice: cst.If) -> bool:
+    last = index.statements_in(choice.body)[-1].node
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Continue)
+
+
+def _may_come_first(binding: Binding, loop: EpochLoop) -> bool:
+    return binding.statement.scope is not loop.scope or binding.statement.order < loop.statement.order
 
 
 def _begun(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:

@@ -70,6 +70,12 @@ class Scope:
         return any(name in scope.names and name not in scope.outer for scope in self.searched)
 
     @property
+    def own(self) -> str:
+        """The name that the method around has for its object."""
+        adopted = next((one for one in (self, *self.around) if one.adopter is not None), None)
+        return adopted.parameters[0] if adopted is not None else "self"
+
+    @property
     def enclosing_class(self) -> Scope | None:
         """The class whose method this scope is, or is in."""
         scope: Scope | None = self

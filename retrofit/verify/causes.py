@@ -47,7 +47,8 @@ _KNOWN = (
     ),
     (
         r"CUDA error: invalid device ordinal",
-        "the script asks for a GPU that is not there: is it more than one for each process?",
+        "the script asks for a GPU that is not there: is it more than one for each process? An initialisation sees "
+        "one, unless INIT_GPUS=all",
     ),
     (r"\bOut of memory\b|MemoryError|DefaultCPUAllocator: can't allocate", "memory ran out: try a smaller batch"),
 )

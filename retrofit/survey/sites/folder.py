@@ -36,8 +36,12 @@ class NewFolder(Site):
 class Resumption(Site):
     """A statement by which a checkpoint of the script's own, of an earlier round, would end a later one at once.
 
+    Or the number of an earlier start with which a schedule of the project's own begins, which is its anchor "number".
+
     Attributes:
         alone: the name to which nothing else gives a value, "" where it may be left out.
+        number: the code of such a number, "" for a statement.
     """
 
     alone: str = ""
+    number: str = ""

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -136,6 +137,16 @@ class Project(Programs):
         else:
             for name in ("NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"):
                 self.told.pop(f"PET_{name}", None)  # torchrun would take them for its own
+
+    def count_processes(self) -> int:
+        """How many processes train, or GPUs there are for them where that number says so; 0 where nothing tells it."""
+        if self.processes.isdecimal() and self.launcher != "python":
+            return int(self.processes)
+        if visible := self.told.get("CUDA_VISIBLE_DEVICES"):
+            return len(visible.split(","))
+        ask = [self.python, "-c", "import torch; print(torch.cuda.device_count())"]
+        answer = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
+        return int(answer) if answer.isdecimal() else 0
 
     @contextlib.contextmanager
     def logs(self) -> Iterator[dict[str, str]]:

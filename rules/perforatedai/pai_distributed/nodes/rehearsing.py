@@ -19,12 +19,29 @@ SEES_ONE = (
     "('Expected all tensors to be on the same device'), INIT_GPUS=all shows it all. It is one process; if it divides "
     "its batch by their number, and has no memory for the whole ('out of memory'), INIT_WORLD_SIZE=8 says that 8 train."
 )
-#: What an error may say that comes of it.
+#: What an error may say that comes of its seeing one GPU, and of its being one process.
 OF_DEVICES = re.compile(r"\b(cuda|devices?|device_ids|gpus?|nccl)\b", re.IGNORECASE)
+OF_PROCESSES = re.compile(
+    r"out of memory|process.?group|world.?size|\bprocesses\b|AssertionError|has no attribute", re.IGNORECASE
+)
+#: What it is given of training where it fails, one after the other: where an error may come of what it is without.
+WAYS = (("INIT_GPUS", OF_DEVICES, "sees one GPU"), ("INIT_WORLD_SIZE", OF_PROCESSES, "is one process"))
+INITIALISATION = "the initialisation"
 #: What a rehearsal does not get.
 NOT_REHEARSED = (
     "TORCHRUN_ARGS", "PET_RDZV_ENDPOINT", "PREPARE", "WANDB_RUN_ID", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID",
 )  # fmt: skip
+
+
+def _stage(said: list[str]) -> str:
+    """How far the launcher has come, by what it has said."""
+    stage = "the beginning"
+    for line in said:
+        if re.match(r"[^:]*: Initialising", line):
+            stage = INITIALISATION
+        elif found := re.match(r"[^:]*: Round (\d+): ", line):
+            stage = f"round {found[1]}"
+    return stage
 
 
 def _is_of_rehearsal(cause: list[str]) -> bool:
@@ -41,7 +58,7 @@ class Rehearsal:
     def __init__(self, training: Project) -> None:
         self.training = training
         self.folder = self.temporary = ""
-        self.whole = False
+        self.whole, self.ways, self.given = False, list(WAYS), ("", "")
         mirror, module = f"{training.helper}/mirror.py", len(training.training) > 1
         self.maker = ["-I", mirror]
         if not os.path.isfile(mirror):  # the script has the helper in it
@@ -60,6 +77,10 @@ class Rehearsal:
             why = str(error)
         finally:
             self._clear()
+        name, lacks = self.given
+        if name:
+            given = f"{name}={self.training.told[name]}"
+            say(f"{given} holds from here on, as the initialisation failed where it {lacks}.")
         if why:
             why = f"Not rehearsed, which is no fault of the script: {why}."
             if self.training.told.get("REHEARSE") == "only":
@@ -71,7 +92,7 @@ class Rehearsal:
         training, began = self.training, time.monotonic()
         if not self._make_folders():
             return "no folder can be made for it"
-        if not self.whole:
+        if not self.whole and self.ways == list(WAYS):
             shown = os.path.basename(self.folder)
             say(f"Rehearsing first, in {shown}: initialisation and two rounds of a few batches. REHEARSE=0 skips this.")
         if self._run_mirror("make", self.temporary, [training.here, training.project], training.arguments):
@@ -92,8 +113,38 @@ class Rehearsal:
             say(f"Rehearsal: initialisation, two rounds, a restart and a load went well in {seconds}.")
             return ""
         if not _is_of_rehearsal(cause):
-            self._fail(status, cause, seconds)
+            said = self._lines("output.log")
+            stage, errors = _stage(said), cause[:4] or said[-5:]
+            if stage == INITIALISATION and status != 2 and self._give_more(errors):
+                self._clear()
+                return self._rehearse()
+            self._fail(status, stage, cause[:4] or said[-25:], seconds)
         return cause[0]
+
+    def _give_more(self, errors: list[str]) -> bool:
+        """Give the initialisation the next of what training has that may help, where there is one.
+
+        What did not help is taken back, and what the user has set stays.
+        """
+        told = self.training.told
+        told.pop(self.given[0], None)
+        self.given = ("", "")
+        for way in self.ways.copy():
+            name, of, lacks = way
+            why = next(filter(of.search, errors), "").strip()
+            if why and not told.get(name) and (value := self._of_training(name)):
+                self.ways.remove(way)
+                self.given, told[name] = (name, lacks), value
+                say(f"The initialisation, which {lacks}, has failed ({why}). Rehearsing again, with {name}={value}.")
+                return True
+        return False
+
+    def _of_training(self, name: str) -> str:
+        """What training has more than an initialisation that is not told to; "" where it has no more."""
+        number = self.training.count_processes()
+        if name == "INIT_GPUS":
+            return "all" if number > 1 or "," in self.training.told.get("CUDA_VISIBLE_DEVICES", "") else ""
+        return str(number) if number > 1 else ""
 
     def _make_folders(self) -> bool:
         name = f"{os.path.basename(self.training.save)}_rehearsal."
@@ -130,17 +181,11 @@ class Rehearsal:
             return file.read().splitlines()
         return []
 
-    def _fail(self, status: int, cause: list[str], seconds: str) -> NoReturn:
-        said, stage = self._lines("output.log"), "the beginning"
-        for line in said:
-            if re.match(r"[^:]*: Initialising", line):
-                stage = "the initialisation"
-            elif found := re.match(r"[^:]*: Round (\d+): ", line):
-                stage = f"round {found[1]}"
-        shown = "".join(f"\n    {line}" for line in cause[:4] or said[-25:])
+    def _fail(self, status: int, stage: str, lines: list[str], seconds: str) -> NoReturn:
+        shown = "".join(f"\n    {line}" for line in lines)
         say(f"The rehearsal failed in {stage}, after {seconds}:{shown}", 2)
         folder, self.folder = self.folder, ""  # to be looked into
-        if stage == "the initialisation" and any(map(OF_DEVICES.search, cause[:4] or said[-5:])):
+        if stage == INITIALISATION and self.ways == list(WAYS) and any(map(OF_DEVICES.search, lines[-5:])):
             say(SEES_ONE, 2)
         self.training.fail(
             1 if status in (0, 75) else status,  # it failed after training was complete
