@@ -67,6 +67,13 @@ def test_the_best_that_is_saved_is_the_score_beside_one_that_is_not() -> None:
         assert (score.expression, score.direction) == ("b", direction)
 
 
+def test_what_a_worse_score_leaves_undone_is_done_by_a_better_one() -> None:
+    both = "a, b = validate(model)\nif a < low:\n    low = a\n"
+    epoch = f"{both}if b <= best:\n    continue\nbest = b\ntorch.save(model, path)"
+    (score,) = survey_of(script(epoch, "low, best = 9, 0")).scores
+    assert (score.expression, score.saved) == ("b", True)
+
+
 def test_two_bests_that_are_both_saved_are_two_scores() -> None:
     epoch = f"a, b = validate(model)\nif a > best:\n    best = a\n{SAVES}early_stopping(b, model)"
     found = survey_of(script(epoch, code(STOPPING).replace("TAKEN", "-value"))).scores

@@ -585,7 +585,8 @@ def _saves(index: Index, comparison: cst.Comparison) -> bool:
     node = _choice_by(index, comparison)
     if node is not None:
         blocks = [node.body, *([node.orelse.body] if isinstance(node.orelse, cst.Else) else [])]
-        if any(_keeps(index, part) for block in blocks for part in index.statements_in(block)):
+        parts = [part for block in blocks for part in index.statements_in(block)]
+        if any(_keeps(index, part) for part in [*parts, *(here.following if leaves(node.body) else ())]):
             return True
     flags = {
         b.target
