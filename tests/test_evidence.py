@@ -74,6 +74,33 @@ def test_what_a_worse_score_leaves_undone_is_done_by_a_better_one() -> None:
     assert (score.expression, score.saved) == ("b", True)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param("if is_better(acc, best):", id="by a function"),
+        pytest.param("if self.better(best, acc.item()) or epoch == 0:", id="by a method"),
+        pytest.param("flag = is_better(acc, best)\nif flag:", id="by a flag"),
+    ],
+)
+def test_a_best_is_kept_where_a_call_compares_it(asked: str) -> None:
+    epoch = f"loss, acc = validate(model)\n{asked}\n    best, when = acc, epoch\n    torch.save(model, path)"
+    (score,) = survey_of(script(epoch, "best = 0")).scores
+    assert (score.expression, score.direction, score.best, score.saved) == ("acc", "max", "best", True)
+
+
+def test_no_best_is_kept_where_a_call_has_something_else() -> None:
+    epoch = "best = validate(model)\nif reached(best, 3):\n    best = first"
+    (score,) = survey_of(script(epoch, "best, first = 0, 0")).scores
+    assert score.best == ""
+
+
+def test_a_function_saves_whose_name_does_not_say_so() -> None:
+    keeps = "def on_best(model):\n    torch.save(model.state_dict(), path)\n\n"
+    epoch = "a, b = validate(model)\nif a < low:\n    low = a\nif b > best:\n    best = b\n    on_best(model)"
+    (score,) = survey_of(script(epoch, f"{keeps}low, best = 9, 0")).scores
+    assert (score.expression, score.saved) == ("b", True)
+
+
 def test_two_bests_that_are_both_saved_are_two_scores() -> None:
     epoch = f"a, b = validate(model)\nif a > best:\n    best = a\n{SAVES}early_stopping(b, model)"
     found = survey_of(script(epoch, code(STOPPING).replace("TAKEN", "-value"))).scores

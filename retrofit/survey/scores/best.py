@@ -33,7 +33,7 @@ from retrofit.survey.scores.values import (
     written_items,
 )
 from retrofit.survey.scores.ways import tests_around
-from retrofit.survey.scores.words import BEST, Candidate
+from retrofit.survey.scores.words import BEST, Candidate, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 
 #: What reads a file, or moves it.
@@ -76,7 +76,7 @@ def tracked_scores(
 
     found = False
     for binding in bindings:
-        for score, direction in _kept_best(index, binding):
+        for score, direction in [*_kept_best(index, binding), *_kept_as_asked(index, binding, bindings)]:
             if is_score(score) and not taken_by_turn(
                 index, inside, cst.parse_expression(binding.target), binding.statement
             ):
@@ -507,6 +507,24 @@ def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpress
         yield kept, "max" if sign > 0 else "min"
 
 
+def _kept_as_asked(index: Index, binding: Binding, bindings: list[Binding]) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """Yield (score, direction) for a best that is taken where a call compares both: `if is_better(acc, best)`."""
+    value = binding.value and element_of(binding.value, binding.item)
+    if value is None or not BEST.search(binding.target):
+        return
+    tests = tests_around(binding.statement)
+    tests += [b.value for b in bindings if b.value is not None and b.target in {dotted(test) for test in tests}]
+    if any(_asks_of(index, test, value, binding.target) for test in tests):
+        yield value, told_by_name(index.source.code(bare_of(value)))
+
+
+def _asks_of(index: Index, test: cst.BaseExpression, score: cst.BaseExpression, best: str) -> bool:
+    """Whether a condition calls something with a score and the best of it."""
+    calls = [part for part in nodes_in(test) if isinstance(part, cst.Call)]
+    given = ({index.source.code(bare_of(arg.value)) for arg in call.args} for call in calls)
+    return any({index.source.code(bare_of(score)), best} <= codes for codes in given)
+
+
 def _sense(
     index: Index,
     comparison: cst.Comparison,
@@ -554,10 +572,10 @@ def _sense(
     return sense if _taken_by_flag(index, choice, takers, bindings) else 0
 
 
-def _choice_by(index: Index, comparison: cst.Comparison) -> cst.If | None:
-    """Return the `if` or `elif` that asks for a comparison."""
-    around = next((one for one in index.ancestors(comparison) if isinstance(one, (cst.If, cst.BaseSuite))), None)
-    return around if isinstance(around, cst.If) and code_within(index, comparison, around.test) else None
+def _choice_by(index: Index, test: cst.BaseExpression) -> cst.If | None:
+    """Return the `if` or `elif` that asks what an expression says."""
+    around = next((one for one in index.ancestors(test) if isinstance(one, (cst.If, cst.BaseSuite))), None)
+    return around if isinstance(around, cst.If) and code_within(index, test, around.test) else None
 
 
 def _taken_by_flag(index: Index, choice: cst.If, takers: list[Statement], bindings: list[Binding]) -> bool:
@@ -576,13 +594,15 @@ def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.Ba
     """Whether a checkpoint is saved where a score is better than the best."""
     name = index.source.code(bare_of(score))
     between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
-    return any(_saves(index, comparison) for comparison in between)
+    asked = [c for c in index.calls if len(c.args) > 1 and inside(c) and index.target_of(c) != best]
+    asked = [c for c in asked if _asks_of(index, c, score, best)]
+    return any(_saves(index, test) for test in (*between, *asked))
 
 
-def _saves(index: Index, comparison: cst.Comparison) -> bool:
-    """Whether a checkpoint is saved where a comparison holds, or where a flag says so that it sets."""
-    here = index.statement(comparison)
-    node = _choice_by(index, comparison)
+def _saves(index: Index, test: cst.BaseExpression) -> bool:
+    """Whether a checkpoint is saved where a condition holds, or where a flag says so that it sets."""
+    here = index.statement(test)
+    node = _choice_by(index, test)
     if node is not None:
         blocks = [node.body, *([node.orelse.body] if isinstance(node.orelse, cst.Else) else [])]
         parts = [part for block in blocks for part in index.statements_in(block)]
@@ -591,7 +611,7 @@ def _saves(index: Index, comparison: cst.Comparison) -> bool:
     flags = {
         b.target
         for b in index.bindings
-        if b.value is comparison or (dotted(b.value) == "True" and here is b.statement.parent)
+        if b.value is test or (dotted(b.value) == "True" and here is b.statement.parent)
     }
     users = [s for s in index.statements if s.scope is here.scope and s is not here] if flags else []
     small = [user for user in users if isinstance(user.node, (cst.If, cst.SimpleStatementLine))]
@@ -599,5 +619,7 @@ def _saves(index: Index, comparison: cst.Comparison) -> bool:
 
 
 def _keeps(index: Index, statement: Statement) -> bool:
-    """Whether code calls what saves or copies something, by its name."""
-    return any(re.search("save|copy", last_name(call.func)) for call in index.calls_in(statement))
+    """Whether code calls what saves or copies something, by its name or by what a function of that name does."""
+    savers = {index.scope_of(call).name for call in index.calls_to("torch.save")} - {""}
+    called = [last_name(call.func) for call in index.calls_in(statement)]
+    return any(re.search("save|copy", name) or name in savers for name in called)
