@@ -424,3 +424,31 @@ def test_what_is_set_by_a_batch_of_the_training_is_no_score(made: str, found: li
     )
     text = text.replace("optimizer.step()\n", f"optimizer.step()\n        if often:\n            {made}\n", 1)
     assert [score.expression for score in survey_of(text).scores] == found
+
+
+_TESTS = """
+best_acc = 0
+
+def test():
+    global best_acc
+    acc = measured(model)
+    if acc > best_acc:
+        best_acc = acc
+        torch.save(model, path)
+
+"""
+
+
+@pytest.mark.parametrize("around", ["test()", "for n in (1, 2):\n        test()", "test()\n    test()"])
+def test_a_function_further_below_keeps_the_best(around: str) -> None:
+    """Where a turn of the loop comes to it once."""
+    found = survey_of(script("finish()", f"{code(_TESTS)}def finish():\n    {around}\n")).scores
+    told = [(score.expression, score.direction, score.kept is not None and score.kept.noted) for score in found]
+    assert told == ([("acc", "max", True)] if around == "test()" else [])
+
+
+def test_a_best_in_an_object_of_the_loops_function_is_carried_over_to_a_closure() -> None:
+    keeps = "state = {'best': 0}\n\ndef keep(acc):\n    if acc > state['best']:\n        state['best'] = acc\n\n"
+    body = script("acc = validate(model)\nkeep(acc)", keeps).replace("\n", "\n    ")
+    (score,) = survey_of(f"import torch\ndef main():\n    {body}\nmain()\n").scores
+    assert (score.direction, score.best) == ("max", "state['best']")

@@ -219,7 +219,7 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
     if root.startswith("self."):
         calls = [call.func for call in index.calls if in_loop(index, loop, call)]
         names += [f"{dotted(one.value)}{root[4:]}" for one in calls if isinstance(one, cst.Attribute)]
-    elif loop.scope is not keeper.module and root not in loop.scope.outer:
+    elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
         return ""  # an assignment would make it a variable of the loop's function, or file
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
 

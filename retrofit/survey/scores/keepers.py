@@ -137,6 +137,16 @@ def kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Cand
                 yield from [handed] if handed is not None else []
 
 
+def kept_below(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
+    """Scores of which a function keeps the best that runs once in what the epoch loop calls."""
+    for function, (call, *inner) in led_to_once(index, flow, loop).items():
+        for candidate in tracked_scores(index, code_of(index, function)) if inner and not trains(index, function) else ():
+            if outlives(function, candidate.best):
+                own = replace(candidate, inner=tuple(inner))
+                handed = _handed_back(index, flow, loop, function, call, own)
+                yield from [handed] if handed is not None else []
+
+
 def outlives(function: Scope, name: str) -> bool:
     """Whether a variable is there after the function has returned: the best threshold of one validation is not."""
     return name not in function.names or name in function.outer or name in function.parameters
