@@ -447,6 +447,13 @@ def test_a_function_further_below_keeps_the_best(around: str) -> None:
     assert told == ([("acc", "max", True)] if around == "test()" else [])
 
 
+def test_a_function_on_the_way_leaves_some_turns_without_a_score() -> None:
+    """A scheduler that steps in each turn then stays the script's own."""
+    finish = "def finish(epoch):\n    if epoch % 2:\n        return\n    test()\n"
+    (score,) = survey_of(script("finish(epoch)", code(_TESTS) + finish)).scores
+    assert score.condition == "not (epoch % 2)"
+
+
 def test_a_best_in_an_object_of_the_loops_function_is_carried_over_to_a_closure() -> None:
     keeps = "state = {'best': 0}\n\ndef keep(acc):\n    if acc > state['best']:\n        state['best'] = acc\n\n"
     body = script("acc = validate(model)\nkeep(acc)", keeps).replace("\n", "\n    ")

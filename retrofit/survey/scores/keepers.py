@@ -140,7 +140,9 @@ def kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Cand
 def kept_below(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
     """Scores of which a function keeps the best that runs once in what the epoch loop calls."""
     for function, (call, *inner) in led_to_once(index, flow, loop).items():
-        for candidate in tracked_scores(index, code_of(index, function)) if inner and not trains(index, function) else ():
+        if not inner or trains(index, function):
+            continue
+        for candidate in tracked_scores(index, code_of(index, function)):
             if outlives(function, candidate.best):
                 own = replace(candidate, inner=tuple(inner))
                 handed = _handed_back(index, flow, loop, function, call, own)
@@ -274,6 +276,7 @@ def _noting(
         way = way_in(index, flow, index.statement(index.scope_of(one).node), index.statement(one))
         noted[0].condition = way.condition or noted[0].condition
         noted[0].ranks = "first" if way.ranks == "first" else noted[0].ranks
+        _tell_left_before(flow, noted[0], index.statement(one))
     return noted[0]
 
 
