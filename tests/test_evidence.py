@@ -88,6 +88,15 @@ def test_a_best_is_kept_where_a_call_compares_it(asked: str) -> None:
     assert (score.expression, score.direction, score.best, score.saved) == ("acc", "max", "best", True)
 
 
+@pytest.mark.parametrize(
+    ("says", "direction"), [("new > old", "max"), ("old > new", "min"), ("improves(new, old)", "")]
+)
+def test_the_function_that_compares_tells_the_direction(says: str, direction: str) -> None:
+    epoch = "measured = validate(model)\nif is_better(best, measured):\n    best = measured"
+    (score,) = survey_of(script(epoch, f"def is_better(old, new):\n    return {says}\n\nbest = first")).scores
+    assert (score.expression, score.direction) == ("measured", direction)
+
+
 def test_no_best_is_kept_where_a_call_has_something_else() -> None:
     epoch = "best = validate(model)\nif reached(best, 3):\n    best = first"
     (score,) = survey_of(script(epoch, "best, first = 0, 0")).scores

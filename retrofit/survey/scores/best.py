@@ -514,15 +514,30 @@ def _kept_as_asked(index: Index, binding: Binding, bindings: list[Binding]) -> I
         return
     tests = tests_around(binding.statement)
     tests += [b.value for b in bindings if b.value is not None and b.target in {dotted(test) for test in tests}]
-    if any(_asks_of(index, test, value, binding.target) for test in tests):
-        yield value, told_by_name(index.source.code(bare_of(value)))
+    calls = [call for test in tests for call in _asking(index, test, value, binding.target)]
+    if calls:
+        name = index.source.code(bare_of(value))
+        told = {sense for call in calls for sense in _answers(index, call, name)}
+        yield value, told.pop() if len(told) == 1 else told_by_name(name)
 
 
-def _asks_of(index: Index, test: cst.BaseExpression, score: cst.BaseExpression, best: str) -> bool:
-    """Whether a condition calls something with a score and the best of it."""
+def _asking(index: Index, test: cst.BaseExpression, score: cst.BaseExpression, best: str) -> list[cst.Call]:
+    """Return the calls in a condition that are given a score and the best of it."""
+    both = {index.source.code(bare_of(score)), best}
     calls = [part for part in nodes_in(test) if isinstance(part, cst.Call)]
-    given = ({index.source.code(bare_of(arg.value)) for arg in call.args} for call in calls)
-    return any({index.source.code(bare_of(score)), best} <= codes for codes in given)
+    return [call for call in calls if both <= {index.source.code(bare_of(arg.value)) for arg in call.args}]
+
+
+def _answers(index: Index, call: cst.Call, score: str) -> Iterator[str]:
+    """Yield the direction in which functions of a call's name compare its arguments: `return a > b`."""
+    given = [index.source.code(bare_of(arg.value)) for arg in call.args]
+    for function in index.scopes:
+        if function.name == last_name(call.func) and function.kind == "function":
+            names = dict(zip((one for one in function.parameters if one != "self"), given, strict=False))
+            for value in index.returned(function):
+                if isinstance(value, cst.Comparison) and (sign := COMPARE.get(type(value.comparisons[0].operator))):
+                    sign = sign if names.get(dotted(value.left) or "") == score else -sign
+                    yield "max" if sign > 0 else "min"
 
 
 def _sense(
@@ -595,7 +610,7 @@ def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.Ba
     name = index.source.code(bare_of(score))
     between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
     asked = [c for c in index.calls if len(c.args) > 1 and inside(c) and index.target_of(c) != best]
-    asked = [c for c in asked if _asks_of(index, c, score, best)]
+    asked = [c for c in asked if c in _asking(index, c, score, best)]
     return any(_saves(index, test) for test in (*between, *asked))
 
 
