@@ -463,6 +463,18 @@ def test_a_function_on_the_way_leaves_some_turns_without_a_score() -> None:
     assert score.condition == "not (epoch % 2)"
 
 
+@pytest.mark.parametrize("finish", ["keeper.validate(model)", "finish(keeper)"])
+def test_a_best_in_an_object_is_carried_over_by_the_loops_name_for_it(finish: str) -> None:
+    """Also where the loop gives the object to a function that validates with it."""
+    keeps = (
+        "class Keeper:\n    def __init__(self):\n        self.best = 0\n\n    def validate(self, model):\n"
+        "        acc = measured(model)\n        if acc > self.best:\n            self.best = acc\n"
+        "def finish(given):\n    given.validate(model)\n\nkeeper = Keeper()\n"
+    )
+    (score,) = survey_of(script(finish, keeps)).scores
+    assert (score.direction, score.best) == ("max", "keeper.best")
+
+
 def test_a_best_in_an_object_of_the_loops_function_is_carried_over_to_a_closure() -> None:
     keeps = "state = {'best': 0}\n\ndef keep(acc):\n    if acc > state['best']:\n        state['best'] = acc\n\n"
     body = script("acc = validate(model)\nkeep(acc)", keeps).replace("\n", "\n    ")

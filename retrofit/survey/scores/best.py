@@ -217,8 +217,10 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
         given = {dotted(source.value) for source in flow.sources(variable) if source.scope is loop.scope}
         return f"{own}{bracket}{key}" if len(given) == 1 and (own := given.pop()) else ""
     if root.startswith("self."):
-        calls = [call.func for call in index.calls if in_loop(index, loop, call)]
-        names += [f"{dotted(one.value)}{root[4:]}" for one in calls if isinstance(one, cst.Attribute)]
+        calls = [call for call in index.calls if in_loop(index, loop, call)]
+        held = [call.func.value for call in calls if isinstance(call.func, cst.Attribute)]
+        held += [arg.value for call in calls for arg in call.args]  # to a function that calls its method
+        names += [f"{name}{root[4:]}" for one in held if (name := dotted(one)) is not None]
     elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
         return ""  # an assignment would make it a variable of the loop's function, or file
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
