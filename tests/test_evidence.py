@@ -463,13 +463,27 @@ def test_a_function_on_the_way_leaves_some_turns_without_a_score() -> None:
     assert score.condition == "not (epoch % 2)"
 
 
-@pytest.mark.parametrize("finish", ["keeper.validate(model)", "finish(keeper)"])
+@pytest.mark.parametrize("asked", ["if due:", "if due and ready:", "if ready and (due):"])
+def test_a_best_is_taken_where_a_condition_holds_that_has_a_name(asked: str) -> None:
+    named = "acc = validate(model)\ndue = rank == 0 and acc > best"
+    (score,) = survey_of(script(f"{named}\n{asked}\n    best = acc\n    torch.save(model, path)", "best = 0")).scores
+    assert (score.expression, score.best, score.saved, score.ranks) == ("acc", "best", True, "all")
+
+
+def test_a_condition_by_which_no_best_is_taken_tells_of_none() -> None:
+    named = "best, acc = limit(), validate(model)\ndue = acc > best"
+    (score,) = survey_of(script(f"{named}\nif due:\n    print(acc)\nelse:\n    best = acc", "best = 0")).scores
+    assert score.best == ""
+
+
+@pytest.mark.parametrize("finish", ["keeper.validate(model)", "finish(keeper)", "finish_all()"])
 def test_a_best_in_an_object_is_carried_over_by_the_loops_name_for_it(finish: str) -> None:
     """Also where the loop gives the object to a function that validates with it."""
     keeps = (
         "class Keeper:\n    def __init__(self):\n        self.best = 0\n\n    def validate(self, model):\n"
         "        acc = measured(model)\n        if acc > self.best:\n            self.best = acc\n"
-        "def finish(given):\n    given.validate(model)\n\nkeeper = Keeper()\n"
+        "def finish(given):\n    given.validate(model)\n\ndef finish_all():\n    keeper.validate(model)\n\n"
+        "keeper = Keeper()\n"
     )
     (score,) = survey_of(script(finish, keeps)).scores
     assert (score.direction, score.best) == ("max", "keeper.best")

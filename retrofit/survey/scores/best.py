@@ -220,7 +220,7 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
         calls = [call for call in index.calls if in_loop(index, loop, call)]
         held = [call.func.value for call in calls if isinstance(call.func, cst.Attribute)]
         held += [arg.value for call in calls for arg in call.args]  # to a function that calls its method
-        names += [f"{name}{root[4:]}" for one in held if (name := dotted(one)) is not None]
+        names += [f"{name}{root[4:]}" for name in (*map(dotted, held), *sorted(loop.scope.names)) if name is not None]
     elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
         return ""  # an assignment would make it a variable of the loop's function, or file
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
@@ -555,28 +555,14 @@ def _sense(
         1 where it does, -1 where one that does not hold means it, 0 where the best is not taken by it.
     """
     statement = index.statement(comparison)
-    code = index.source.code
+    takers = _takers(index, best, score, bindings)
     if isinstance(statement.node, cst.SimpleStatementLine):
-        whole: cst.CSTNode = comparison
-        while isinstance(index.parents[whole], cst.BooleanOperation):
-            whole = index.parents[whole]  # `(mode == "max" and acc > best) or (mode == "min" and acc < best)`
-        flag = next((b for b in bindings if b.value is whole), None)
-        return int(flag is not None and re.search(r"best|better|improve", flag.target) is not None)
+        whole = _whole(index, comparison)
+        flag = next((b.target for b in bindings if b.value is whole), "")
+        return int(re.search(r"best|better|improve", flag) is not None or _taken_where(index, {flag}, takers))
     choice = _choice_by(index, comparison)
     if choice is None:
         return 0
-    bare = code(bare_of(score))
-    wanted = {code(score), bare}
-    if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
-        wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
-    holders = {code(best), root_of(best), dotted(best.value) if isinstance(best, cst.Subscript) else None}
-    taken = [b for b in bindings if b.target in holders and b.value is not None]
-    if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
-        parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
-        takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
-    else:
-        takers = []
-    takers += [b.statement for b in taken if b.value is not None and code(bare_of(b.value)) in wanted]
     nots = [
         a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
     ]
@@ -589,6 +575,40 @@ def _sense(
     return sense if _taken_by_flag(index, choice, takers, bindings) else 0
 
 
+def _takers(
+    index: Index, best: cst.BaseExpression, score: cst.BaseExpression, bindings: list[Binding]
+) -> list[Statement]:
+    """Return the statements that take a score as the best one."""
+    code = index.source.code
+    bare = code(bare_of(score))
+    wanted = {code(score), bare}
+    if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
+        wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
+    holders = {code(best), root_of(best), dotted(best.value) if isinstance(best, cst.Subscript) else None}
+    taken = [b for b in bindings if b.target in holders and b.value is not None]
+    if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
+        parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
+        takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
+    else:
+        takers = []
+    return takers + [b.statement for b in taken if b.value is not None and code(bare_of(b.value)) in wanted]
+
+
+def _whole(index: Index, test: cst.CSTNode) -> cst.CSTNode:
+    """Return the condition that one is part of: `(mode == "max" and acc > best) or (mode == "min" and acc < best)`."""
+    around = index.parents[test]
+    return _whole(index, around) if isinstance(around, cst.BooleanOperation) else test
+
+
+def _taken_where(index: Index, flags: set[str], takers: list[Statement]) -> bool:
+    """Whether a best is taken where one of some flags is raised: `if flag: best = acc`."""
+    ways = [(part.node, taker) for taker in takers for part in taker.path if isinstance(part.node, cst.If)]
+    return any(
+        not flags.isdisjoint(map(dotted, _terms(node.test, cst.And))) and code_within(index, taker.node, node.body)
+        for node, taker in ways
+    )
+
+
 def _choice_by(index: Index, test: cst.BaseExpression) -> cst.If | None:
     """Return the `if` or `elif` that asks what an expression says."""
     around = next((one for one in index.ancestors(test) if isinstance(one, (cst.If, cst.BaseSuite))), None)
@@ -599,12 +619,7 @@ def _taken_by_flag(index: Index, choice: cst.If, takers: list[Statement], bindin
     """Whether a choice raises a flag under which a best is taken: `if acc > best: better = True`, `if better: ...`."""
     raised = [b for b in bindings if dotted(b.value) == "True"]
     flags = {b.target for b in raised if code_within(index, b.statement.node, choice.body)}
-    return any(
-        dotted(part.node.test) in flags and code_within(index, taker.node, part.node.body)
-        for taker in takers
-        for part in taker.path
-        if isinstance(part.node, cst.If)
-    )
+    return _taken_where(index, flags, takers)
 
 
 def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.BaseExpression, best: str) -> bool:
@@ -618,7 +633,7 @@ def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.Ba
 
 def _saves(index: Index, test: cst.BaseExpression) -> bool:
     """Whether a checkpoint is saved where a condition holds, or where a flag says so that it sets."""
-    here = index.statement(test)
+    here, whole = index.statement(test), _whole(index, test)
     node = _choice_by(index, test)
     if node is not None:
         blocks = [node.body, *([node.orelse.body] if isinstance(node.orelse, cst.Else) else [])]
@@ -628,7 +643,7 @@ def _saves(index: Index, test: cst.BaseExpression) -> bool:
     flags = {
         b.target
         for b in index.bindings
-        if b.value is test or (dotted(b.value) == "True" and here is b.statement.parent)
+        if b.value is whole or (dotted(b.value) == "True" and here is b.statement.parent)
     }
     users = [s for s in index.statements if s.scope is here.scope and s is not here] if flags else []
     small = [user for user in users if isinstance(user.node, (cst.If, cst.SimpleStatementLine))]
