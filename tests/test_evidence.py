@@ -470,6 +470,12 @@ def test_a_best_is_taken_where_a_condition_holds_that_has_a_name(asked: str) -> 
     assert (score.expression, score.best, score.saved, score.ranks) == ("acc", "best", True, "all")
 
 
+def test_a_best_is_kept_whole_in_an_item() -> None:
+    epoch = "stats = validate(model)\nif stats['acc'] > state['best']['acc']:\n    state['best'] = stats"
+    (score,) = survey_of(script(epoch, "state = {'best': {'acc': 0}}")).scores
+    assert (score.expression, score.best) == ("stats['acc']", "state['best']['acc']")
+
+
 def test_a_condition_by_which_no_best_is_taken_tells_of_none() -> None:
     named = "best, acc = limit(), validate(model)\ndue = acc > best"
     (score,) = survey_of(script(f"{named}\nif due:\n    print(acc)\nelse:\n    best = acc", "best = 0")).scores

@@ -584,7 +584,7 @@ def _takers(
     wanted = {code(score), bare}
     if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
         wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
-    holders = {code(best), root_of(best), dotted(best.value) if isinstance(best, cst.Subscript) else None}
+    holders = {code(best), root_of(best), *([code(best.value)] if isinstance(best, cst.Subscript) else [])}
     taken = [b for b in bindings if b.target in holders and b.value is not None]
     if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
         parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
