@@ -470,6 +470,22 @@ def test_a_best_is_taken_where_a_condition_holds_that_has_a_name(asked: str) -> 
     assert (score.expression, score.best, score.saved, score.ranks) == ("acc", "best", True, "all")
 
 
+@pytest.mark.parametrize(
+    ("keeps", "direction"),
+    [
+        pytest.param(
+            "if new <= best:\n        return best\n    torch.save(0, path)\n    return new", "max", id="behind"
+        ),
+        pytest.param("if new < best:\n        pass\n    else:\n        torch.save(0, path)", "max", id="otherwise"),
+        pytest.param("if new <= best:\n        torch.save(0, path)", "min", id="where it holds"),
+    ],
+)
+def test_what_is_saved_where_no_comparison_holds_is_better_the_other_way_round(keeps: str, direction: str) -> None:
+    function = f"def keep(new, best):\n    {keeps}\n\nbest = first"
+    (score,) = survey_of(script("measured = validate(model)\nbest = keep(measured, best)", function)).scores
+    assert (score.expression, score.direction) == ("measured", direction)
+
+
 def test_a_best_is_kept_whole_in_an_item() -> None:
     epoch = "stats = validate(model)\nif stats['acc'] > state['best']['acc']:\n    state['best'] = stats"
     (score,) = survey_of(script(epoch, "state = {'best': {'acc': 0}}")).scores

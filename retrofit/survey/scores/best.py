@@ -103,8 +103,9 @@ def tracked_scores(
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
                 known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
-                if known and root_of(score) in bound and is_score(score) and _saves(index, comparison):
-                    told = "max" if better > 0 else "min"
+                sense = _saves(index, comparison) if known and root_of(score) in bound and is_score(score) else 0
+                if sense:
+                    told = "max" if better * sense > 0 else "min"
                     history = index.source.code(best.args[0].value) if _best_of_history(best) else ""
                     yield Candidate(score, told, evidence, root_of(best), history, saved=bool(history))
 
@@ -628,18 +629,19 @@ def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.Ba
     between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
     asked = [c for c in index.calls if len(c.args) > 1 and inside(c) and index.target_of(c) != best]
     asked = [c for c in asked if c in _asking(index, c, score, best)]
-    return any(_saves(index, test) for test in (*between, *asked))
+    return any(_saves(index, test) != 0 for test in (*between, *asked))
 
 
-def _saves(index: Index, test: cst.BaseExpression) -> bool:
-    """Whether a checkpoint is saved where a condition holds, or where a flag says so that it sets."""
+def _saves(index: Index, test: cst.BaseExpression) -> int:
+    """Tell where a checkpoint is saved: 1 where a condition, or its flag, holds, -1 where it does not, 0 nowhere."""
     here, whole = index.statement(test), _whole(index, test)
     node = _choice_by(index, test)
     if node is not None:
-        blocks = [node.body, *([node.orelse.body] if isinstance(node.orelse, cst.Else) else [])]
-        parts = [part for block in blocks for part in index.statements_in(block)]
-        if any(_keeps(index, part) for part in [*parts, *(here.following if leaves(node.body) else ())]):
-            return True
+        otherwise = index.statements_in(node.orelse.body) if isinstance(node.orelse, cst.Else) else []
+        behind = here.following if leaves(node.body) else []
+        for sense, parts in ((1, index.statements_in(node.body)), (-1, [*otherwise, *behind])):
+            if any(_keeps(index, part) for part in parts):
+                return sense
     flags = {
         b.target
         for b in index.bindings
@@ -647,7 +649,7 @@ def _saves(index: Index, test: cst.BaseExpression) -> bool:
     }
     users = [s for s in index.statements if s.scope is here.scope and s is not here] if flags else []
     small = [user for user in users if isinstance(user.node, (cst.If, cst.SimpleStatementLine))]
-    return any(_keeps(index, user) and mentions(user.node, flags) for user in small)
+    return int(any(_keeps(index, user) and mentions(user.node, flags) for user in small))
 
 
 def _keeps(index: Index, statement: Statement) -> bool:
