@@ -486,6 +486,14 @@ def test_what_is_saved_where_no_comparison_holds_is_better_the_other_way_round(k
     assert (score.expression, score.direction) == ("measured", direction)
 
 
+@pytest.mark.parametrize("asked", ["if keep(acc):", "won = keep(acc)\nif won:"])
+def test_a_checkpoint_is_saved_where_a_function_answers_that_it_keeps_a_better_score(asked: str) -> None:
+    keeps = "best = 0\ndef keep(new):\n    global best\n    if new > best:\n        best = new\n        return True\n"
+    epoch = f"acc = validate(model)\n{asked}\n    torch.save(model, path)"
+    (score,) = survey_of(script(epoch, keeps)).scores
+    assert (score.expression, score.saved) == ("acc", True)
+
+
 def test_a_best_is_kept_whole_in_an_item() -> None:
     epoch = "stats = validate(model)\nif stats['acc'] > state['best']['acc']:\n    state['best'] = stats"
     (score,) = survey_of(script(epoch, "state = {'best': {'acc': 0}}")).scores

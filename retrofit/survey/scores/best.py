@@ -629,6 +629,8 @@ def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.Ba
     between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
     asked = [c for c in index.calls if len(c.args) > 1 and inside(c) and index.target_of(c) != best]
     asked = [c for c in asked if c in _asking(index, c, score, best)]
+    keepers = {index.scope_of(c).name for c in between} - {""}  # one may answer whether it is the best
+    asked += [c for c in index.calls if last_name(c.func) in keepers]
     return any(_saves(index, test) != 0 for test in (*between, *asked))
 
 
