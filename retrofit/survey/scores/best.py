@@ -556,14 +556,16 @@ def _sense(
         1 where it does, -1 where one that does not hold means it, 0 where the best is not taken by it.
     """
     statement = index.statement(comparison)
-    takers = _takers(index, best, score, bindings)
     if isinstance(statement.node, cst.SimpleStatementLine):
         whole = _whole(index, comparison)
         flag = next((b.target for b in bindings if b.value is whole), "")
-        return int(re.search(r"best|better|improve", flag) is not None or _taken_where(index, {flag}, takers))
+        if not flag or re.search(r"best|better|improve", flag):
+            return int(flag != "")
+        return int(_taken_where(index, {flag}, _takers(index, best, score, bindings)))
     choice = _choice_by(index, comparison)
     if choice is None:
         return 0
+    takers = _takers(index, best, score, bindings)
     nots = [
         a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
     ]
