@@ -524,3 +524,14 @@ def test_a_best_in_an_object_of_the_loops_function_is_carried_over_to_a_closure(
     body = script("acc = validate(model)\nkeep(acc)", keeps).replace("\n", "\n    ")
     (score,) = survey_of(f"import torch\ndef main():\n    {body}\nmain()\n").scores
     assert (score.direction, score.best) == ("max", "state['best']")
+
+
+def test_a_training_that_validates_by_a_function_keeps_the_best() -> None:
+    epoch = (
+        "def measured(net):\n    net.eval()\n    return net(x)\n\ndef run(net, best):\n    loss = net(x)\n"
+        "    loss.backward()\n    optimizer.step()\n    if rank == 0:\n        acc = measured(net)\n"
+        "        if acc > best:\n            best = acc\n    return best\n\nbest = 0\n"
+    )
+    text = f"import torch\nmodel = torch.nn.parallel.DistributedDataParallel(Net())\n{epoch}"
+    (score,) = survey_of(f"{text}for epoch in range(10):\n    best = run(model, best)\n").scores
+    assert (score.expression, score.direction, score.ranks) == ("acc", "max", "first")

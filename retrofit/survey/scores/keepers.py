@@ -127,7 +127,9 @@ def _before_turning(index: Index, function: Scope, candidate: Candidate) -> Cand
 def kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
     """Scores of which a function keeps the best that trains for an epoch and then validates."""
     for function, (call, *others) in called_by(index, flow, loop).items():
-        if others or not trains(index, function) or not calls_method(index, function, "eval"):
+        running = [function, *called_in(index, flow, index.statement(function.node))]
+        evaluates = any(calls_method(index, one, "eval") for one in running)
+        if others or not trains(index, function) or not evaluates:
             continue
         for candidate in tracked_scores(index, code_of(index, function)):
             around = index.statement(candidate.node).ancestors
