@@ -67,6 +67,49 @@ def test_the_best_that_is_saved_is_the_score_beside_one_that_is_not() -> None:
         assert (score.expression, score.direction) == ("b", direction)
 
 
+def test_what_a_worse_score_leaves_undone_is_done_by_a_better_one() -> None:
+    both = "a, b = validate(model)\nif a < low:\n    low = a\n"
+    epoch = f"{both}if b <= best:\n    continue\nbest = b\ntorch.save(model, path)"
+    (score,) = survey_of(script(epoch, "low, best = 9, 0")).scores
+    assert (score.expression, score.saved) == ("b", True)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param("if is_better(acc, best):", id="by a function"),
+        pytest.param("if self.better(best, acc.item()) or epoch == 0:", id="by a method"),
+        pytest.param("flag = is_better(acc, best)\nif flag:", id="by a flag"),
+    ],
+)
+def test_a_best_is_kept_where_a_call_compares_it(asked: str) -> None:
+    epoch = f"loss, acc = validate(model)\n{asked}\n    best, when = acc, epoch\n    torch.save(model, path)"
+    (score,) = survey_of(script(epoch, "best = 0")).scores
+    assert (score.expression, score.direction, score.best, score.saved) == ("acc", "max", "best", True)
+
+
+@pytest.mark.parametrize(
+    ("says", "direction"), [("new > old", "max"), ("old > new", "min"), ("improves(new, old)", "")]
+)
+def test_the_function_that_compares_tells_the_direction(says: str, direction: str) -> None:
+    epoch = "measured = validate(model)\nif is_better(best, measured):\n    best = measured"
+    (score,) = survey_of(script(epoch, f"def is_better(old, new):\n    return {says}\n\nbest = first")).scores
+    assert (score.expression, score.direction) == ("measured", direction)
+
+
+def test_no_best_is_kept_where_a_call_has_something_else() -> None:
+    epoch = "best = validate(model)\nif reached(best, 3):\n    best = first"
+    (score,) = survey_of(script(epoch, "best, first = 0, 0")).scores
+    assert score.best == ""
+
+
+def test_a_function_saves_whose_name_does_not_say_so() -> None:
+    keeps = "def on_best(model):\n    torch.save(model.state_dict(), path)\n\n"
+    epoch = "a, b = validate(model)\nif a < low:\n    low = a\nif b > best:\n    best = b\n    on_best(model)"
+    (score,) = survey_of(script(epoch, f"{keeps}low, best = 9, 0")).scores
+    assert (score.expression, score.saved) == ("b", True)
+
+
 def test_two_bests_that_are_both_saved_are_two_scores() -> None:
     epoch = f"a, b = validate(model)\nif a > best:\n    best = a\n{SAVES}early_stopping(b, model)"
     found = survey_of(script(epoch, code(STOPPING).replace("TAKEN", "-value"))).scores
@@ -390,3 +433,105 @@ def test_what_is_set_by_a_batch_of_the_training_is_no_score(made: str, found: li
     )
     text = text.replace("optimizer.step()\n", f"optimizer.step()\n        if often:\n            {made}\n", 1)
     assert [score.expression for score in survey_of(text).scores] == found
+
+
+_TESTS = """
+best_acc = 0
+
+def test():
+    global best_acc
+    acc = measured(model)
+    if acc > best_acc:
+        best_acc = acc
+        torch.save(model, path)
+
+"""
+
+
+@pytest.mark.parametrize("around", ["test()", "for n in (1, 2):\n        test()", "test()\n    test()"])
+def test_a_function_further_below_keeps_the_best(around: str) -> None:
+    """Where a turn of the loop comes to it once."""
+    found = survey_of(script("finish()", f"{code(_TESTS)}def finish():\n    {around}\n")).scores
+    told = [(score.expression, score.direction, score.kept is not None and score.kept.noted) for score in found]
+    assert told == ([("acc", "max", True)] if around == "test()" else [])
+
+
+def test_a_function_on_the_way_leaves_some_turns_without_a_score() -> None:
+    """A scheduler that steps in each turn then stays the script's own."""
+    finish = "def finish(epoch):\n    if epoch % 2:\n        return\n    test()\n"
+    (score,) = survey_of(script("finish(epoch)", code(_TESTS) + finish)).scores
+    assert score.condition == "not (epoch % 2)"
+
+
+@pytest.mark.parametrize("asked", ["if due:", "if due and ready:", "if ready and (due):"])
+def test_a_best_is_taken_where_a_condition_holds_that_has_a_name(asked: str) -> None:
+    named = "acc = validate(model)\ndue = rank == 0 and acc > best"
+    (score,) = survey_of(script(f"{named}\n{asked}\n    best = acc\n    torch.save(model, path)", "best = 0")).scores
+    assert (score.expression, score.best, score.saved, score.ranks) == ("acc", "best", True, "all")
+
+
+@pytest.mark.parametrize(
+    ("keeps", "direction"),
+    [
+        pytest.param(
+            "if new <= best:\n        return best\n    torch.save(0, path)\n    return new", "max", id="behind"
+        ),
+        pytest.param("if new < best:\n        pass\n    else:\n        torch.save(0, path)", "max", id="otherwise"),
+        pytest.param("if new <= best:\n        torch.save(0, path)", "min", id="where it holds"),
+    ],
+)
+def test_what_is_saved_where_no_comparison_holds_is_better_the_other_way_round(keeps: str, direction: str) -> None:
+    function = f"def keep(new, best):\n    {keeps}\n\nbest = first"
+    (score,) = survey_of(script("measured = validate(model)\nbest = keep(measured, best)", function)).scores
+    assert (score.expression, score.direction) == ("measured", direction)
+
+
+@pytest.mark.parametrize("asked", ["if keep(acc):", "won = keep(acc)\nif won:"])
+def test_a_checkpoint_is_saved_where_a_function_answers_that_it_keeps_a_better_score(asked: str) -> None:
+    keeps = "best = 0\ndef keep(new):\n    global best\n    if new > best:\n        best = new\n        return True\n"
+    epoch = f"acc = validate(model)\n{asked}\n    torch.save(model, path)"
+    (score,) = survey_of(script(epoch, keeps)).scores
+    assert (score.expression, score.saved) == ("acc", True)
+
+
+def test_a_best_is_kept_whole_in_an_item() -> None:
+    epoch = "stats = validate(model)\nif stats['acc'] > state['best']['acc']:\n    state['best'] = stats"
+    (score,) = survey_of(script(epoch, "state = {'best': {'acc': 0}}")).scores
+    assert (score.expression, score.best) == ("stats['acc']", "state['best']['acc']")
+
+
+def test_a_condition_by_which_no_best_is_taken_tells_of_none() -> None:
+    named = "best, acc = limit(), validate(model)\ndue = acc > best"
+    (score,) = survey_of(script(f"{named}\nif due:\n    print(acc)\nelse:\n    best = acc", "best = 0")).scores
+    assert score.best == ""
+
+
+@pytest.mark.parametrize("finish", ["keeper.validate(model)", "finish(keeper)", "finish_all()"])
+def test_a_best_in_an_object_is_carried_over_by_the_loops_name_for_it(finish: str) -> None:
+    """Also where the loop gives the object to a function that validates with it."""
+    keeps = (
+        "class Keeper:\n    def __init__(self):\n        self.best = 0\n\n    def validate(self, model):\n"
+        "        acc = measured(model)\n        if acc > self.best:\n            self.best = acc\n"
+        "def finish(given):\n    given.validate(model)\n\ndef finish_all():\n    keeper.validate(model)\n\n"
+        "keeper = Keeper()\n"
+    )
+    (score,) = survey_of(script(finish, keeps)).scores
+    assert (score.direction, score.best) == ("max", "keeper.best")
+
+
+def test_a_best_in_an_object_of_the_loops_function_is_carried_over_to_a_closure() -> None:
+    keeps = "state = {'best': 0}\n\ndef keep(acc):\n    if acc > state['best']:\n        state['best'] = acc\n\n"
+    body = script("acc = validate(model)\nkeep(acc)", keeps).replace("\n", "\n    ")
+    (score,) = survey_of(f"import torch\ndef main():\n    {body}\nmain()\n").scores
+    assert (score.direction, score.best) == ("max", "state['best']")
+
+
+def test_a_training_that_validates_by_a_function_keeps_the_best() -> None:
+    epoch = (
+        "def measured(net):\n    net.eval()\n    return net(x)\n\ndef run(net, best):\n    loss = net(x)\n"
+        "    loss.backward()\n    optimizer.step()\n    if rank == 0:\n        acc = measured(net)\n"
+        "        if acc > best:\n            best = acc\n    return best\n\nbest = 0\n"
+    )
+    text = f"import torch\nmodel = torch.nn.parallel.DistributedDataParallel(Net())\n{epoch}"
+    (score,) = survey_of(f"{text}for epoch in range(10):\n    best = run(model, best)\n").scores
+    assert (score.expression, score.direction, score.ranks) == ("acc", "max", "first")

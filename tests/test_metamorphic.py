@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 
+from tests import structure
 from tests.metamorphic import CHANGES, apply_differs, check_differs, dressed, examples, scripts
 from tests.test_transaction import WHOLE
 
@@ -58,3 +59,32 @@ def test_what_changes_a_script(change: str, part: str) -> None:
 def test_a_statement_that_was_wrapped_is_one_line_again() -> None:
     change = CHANGES["unwrapped"]()
     assert change.files({"train.py": "x = f(1,  # one\n    2); y = [\n]\n"}) == {"train.py": "x = f(1, 2)\ny = []\n"}
+
+
+@pytest.mark.parametrize("change", structure.CHANGES)
+def test_the_same_is_decided_of_a_training_in_other_statements(change: str) -> None:
+    names = [*structure.projects()]
+    few, number = names[::4], [*structure.CHANGES].index(change)  # what is decided of them before is worked out once
+    chosen = names if WHOLE else [few[number % len(few)]]
+    some = {name: structure.decided_otherwise(name, change) for name in chosen}
+    assert {name: told for name, told in some.items() if told} == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ("epoch in a function", "best_acc = run_epoch(best_acc, device, epoch, model, "),
+        ("epoch in a function", "    return best_acc\n"),
+        ("epoch in a closure", "    def run_epoch(best_acc, epoch):"),
+        ("step in a function", "total = train_step(device, labels, model, optimizer, points, total)"),
+        ("while not done", "        done = epoch >= args.epochs"),
+        ("dict inline", "if measured['acc'] > best_acc:"),
+        ("best by a function", "if is_better(acc, best_acc):"),
+        ("turned", "if not torch.cuda.is_available():"),
+        ("now and then", "if (epoch + 1) % 2 == 0:\n            acc = validate("),
+    ],
+)
+def test_what_changes_the_structure_of_a_training(change: str, part: str) -> None:
+    texts = structure.changed("ddp_demo", change)
+    assert texts is not None
+    assert part in texts["train.py"]

@@ -2337,6 +2337,21 @@ def test_a_loop_whose_limit_is_a_number_of_epochs_is_one_over_epochs(around: str
     assert [found for found, _ in loops_of(text)] == [line]
 
 
+@pytest.mark.parametrize(
+    ("head", "end"),
+    [
+        pytest.param("while not done:", "done = loss < 0.1", id="worked out"),
+        pytest.param("while going:", "going = loss > 0.1", id="while it holds"),
+        pytest.param("while not done:", "done = stopper(loss)", id="what a call answers"),
+        pytest.param("while not reached(loss):", "pass", id="a function of its own"),
+    ],
+)
+def test_a_loop_until_a_question_is_answered_is_over_epochs(head: str, end: str) -> None:
+    asked = "def reached(loss):\n    return loss < 0.1\n"
+    text = f"{asked}{head}\n    for x in loader:\n        loss.backward()\n    {end}\n"
+    assert loops_of(text) == [(3, False)]
+
+
 def test_endless_loop_is_not_limited() -> None:
     assert loops_of(looped("itertools.count()", "import itertools\n")) == [(2, False)]
 
@@ -2353,6 +2368,11 @@ def test_endless_loop_is_not_limited() -> None:
         pytest.param("while epoch < 3:\n    for x in y:\n        loss.backward()\n", id="while without a counter"),
         pytest.param("while loss > 0.1:\n    loss.backward()\n    n += 1\n", id="while until it converges"),
         pytest.param("while not done:\n    for x in y:\n        loss.backward()\n", id="while not done"),
+        pytest.param(
+            "for part in parts:\n    while not done:\n        for x in y:\n            loss.backward()\n"
+            "        _, done = world.step()\n",
+            id="while not done within a loop",
+        ),
         pytest.param("for x in loader:\n    loss.backward()\n", id="one loop over batches"),
         pytest.param("for x in loader:\n    for i in range(2):\n        loss.backward()\n", id="micro steps only"),
         pytest.param("while True:\n    line = queue.get()\n    if line is None:\n        break\n", id="reads a queue"),

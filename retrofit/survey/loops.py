@@ -41,6 +41,9 @@ _FINDS_RATE = re.compile(
     r"(find|range_?test|search).*(?<![a-z])(lr|clr|learning_?rate)|(?<![a-z])c?lr_?(find|range|search)", re.IGNORECASE
 )
 
+#: What is true or false by what it compares.
+_ANSWERS = (cst.Comparison, cst.BooleanOperation)
+
 #: A call by this name, or one that holds it as a word, validates.
 VALIDATES = re.compile(r"(^|_)(vali?|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
 
@@ -450,15 +453,22 @@ def _gone_through(index: Index, iterable: cst.BaseExpression, *further: str) -> 
 
 
 def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While) -> EpochLoop | None:
-    """Return a `while` loop that goes on for ever, or until a counter or a flag ends it; None for any other."""
+    """Return a `while` loop that goes on for ever, or until a counter or a flag ends it; None for any other.
+
+    Where no loop is around it, an answer counts as a flag: `while not done: done = stopper(acc)`.
+    """
     running = called_in(index, flow, statement)
     changes = [b for b in index.bindings if statement in b.statement.path or b.statement.scope in running]
-    target, flagged = "", False
+    inside = any(isinstance(part.node, (cst.For, cst.While)) for part in statement.around)
+    asked = node.test.expression if isinstance(node.test, cst.UnaryOperation) else node.test
+    target, flagged = "", isinstance(asked, cst.Call) and flow.called(asked) is not None and not inside
     for read in names_in(node.test, called=False):
         name = flow.behind_property(read, statement.scope)
         variable, last = flow.member(name, statement.scope), _last(name)
         made = [b for b in changes if _last(b.target) == last and flow.member(b.target, b.statement.scope) == variable]
+        answered = asked is not node.test and dotted(asked) == read and bool(made)
         flagged |= any(dotted(b.value) in ("True", "False") for b in made)
+        flagged |= not inside and (answered or any(isinstance(b.value, _ANSWERS) for b in made))
         if not target and any(increments(b) or _handed_through(index, flow, b) for b in made):
             target = name
     if not (target or flagged or _is_true(index, node.test)):

@@ -26,6 +26,7 @@ from retrofit.survey.scores.inline import inline_scores
 from retrofit.survey.scores.keepers import (
     best_scores,
     dropped_scores,
+    kept_below,
     kept_by_training,
     kept_scores,
     measured_scores,
@@ -128,6 +129,7 @@ def _groups(
         (NAME, lambda: inline_scores(index, loop, making)),
         (BEST, lambda: kept_by_training(index, flow, loop)),
         (BEST, lambda: best_scores(index, flow, loop)),
+        (BEST, lambda: kept_below(index, flow, loop)),
     ]
     kinds = Kinds(index, flow, loop)
 

@@ -33,7 +33,7 @@ from retrofit.survey.scores.values import (
     written_items,
 )
 from retrofit.survey.scores.ways import tests_around
-from retrofit.survey.scores.words import BEST, Candidate
+from retrofit.survey.scores.words import BEST, Candidate, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 
 #: What reads a file, or moves it.
@@ -76,7 +76,7 @@ def tracked_scores(
 
     found = False
     for binding in bindings:
-        for score, direction in _kept_best(index, binding):
+        for score, direction in [*_kept_best(index, binding), *_kept_as_asked(index, binding, bindings)]:
             if is_score(score) and not taken_by_turn(
                 index, inside, cst.parse_expression(binding.target), binding.statement
             ):
@@ -103,8 +103,9 @@ def tracked_scores(
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
                 known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
-                if known and root_of(score) in bound and is_score(score) and _saves(index, comparison):
-                    told = "max" if better > 0 else "min"
+                sense = _saves(index, comparison) if known and root_of(score) in bound and is_score(score) else 0
+                if sense:
+                    told = "max" if better * sense > 0 else "min"
                     history = index.source.code(best.args[0].value) if _best_of_history(best) else ""
                     yield Candidate(score, told, evidence, root_of(best), history, saved=bool(history))
 
@@ -217,9 +218,11 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
         given = {dotted(source.value) for source in flow.sources(variable) if source.scope is loop.scope}
         return f"{own}{bracket}{key}" if len(given) == 1 and (own := given.pop()) else ""
     if root.startswith("self."):
-        calls = [call.func for call in index.calls if in_loop(index, loop, call)]
-        names += [f"{dotted(one.value)}{root[4:]}" for one in calls if isinstance(one, cst.Attribute)]
-    elif loop.scope is not keeper.module and root not in loop.scope.outer:
+        calls = [call for call in index.calls if in_loop(index, loop, call)]
+        held = [call.func.value for call in calls if isinstance(call.func, cst.Attribute)]
+        held += [arg.value for call in calls for arg in call.args]  # to a function that calls its method
+        names += [f"{name}{root[4:]}" for name in (*map(dotted, held), *sorted(loop.scope.names)) if name is not None]
+    elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
         return ""  # an assignment would make it a variable of the loop's function, or file
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
 
@@ -507,6 +510,39 @@ def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpress
         yield kept, "max" if sign > 0 else "min"
 
 
+def _kept_as_asked(index: Index, binding: Binding, bindings: list[Binding]) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """Yield (score, direction) for a best that is taken where a call compares both: `if is_better(acc, best)`."""
+    value = binding.value and element_of(binding.value, binding.item)
+    if value is None or not BEST.search(binding.target):
+        return
+    tests = tests_around(binding.statement)
+    tests += [b.value for b in bindings if b.value is not None and b.target in {dotted(test) for test in tests}]
+    calls = [call for test in tests for call in _asking(index, test, value, binding.target)]
+    if calls:
+        name = index.source.code(bare_of(value))
+        told = {sense for call in calls for sense in _answers(index, call, name)}
+        yield value, told.pop() if len(told) == 1 else told_by_name(name)
+
+
+def _asking(index: Index, test: cst.BaseExpression, score: cst.BaseExpression, best: str) -> list[cst.Call]:
+    """Return the calls in a condition that are given a score and the best of it."""
+    both = {index.source.code(bare_of(score)), best}
+    calls = [part for part in nodes_in(test) if isinstance(part, cst.Call)]
+    return [call for call in calls if both <= {index.source.code(bare_of(arg.value)) for arg in call.args}]
+
+
+def _answers(index: Index, call: cst.Call, score: str) -> Iterator[str]:
+    """Yield the direction in which functions of a call's name compare its arguments: `return a > b`."""
+    given = [index.source.code(bare_of(arg.value)) for arg in call.args]
+    for function in index.scopes:
+        if function.name == last_name(call.func) and function.kind == "function":
+            names = dict(zip((one for one in function.parameters if one != "self"), given, strict=False))
+            for value in index.returned(function):
+                if isinstance(value, cst.Comparison) and (sign := COMPARE.get(type(value.comparisons[0].operator))):
+                    sign = sign if names.get(dotted(value.left) or "") == score else -sign
+                    yield "max" if sign > 0 else "min"
+
+
 def _sense(
     index: Index,
     comparison: cst.Comparison,
@@ -520,28 +556,16 @@ def _sense(
         1 where it does, -1 where one that does not hold means it, 0 where the best is not taken by it.
     """
     statement = index.statement(comparison)
-    code = index.source.code
     if isinstance(statement.node, cst.SimpleStatementLine):
-        whole: cst.CSTNode = comparison
-        while isinstance(index.parents[whole], cst.BooleanOperation):
-            whole = index.parents[whole]  # `(mode == "max" and acc > best) or (mode == "min" and acc < best)`
-        flag = next((b for b in bindings if b.value is whole), None)
-        return int(flag is not None and re.search(r"best|better|improve", flag.target) is not None)
+        whole = _whole(index, comparison)
+        flag = next((b.target for b in bindings if b.value is whole), "")
+        if not flag or re.search(r"best|better|improve", flag):
+            return int(flag != "")
+        return int(_taken_where(index, {flag}, _takers(index, best, score, bindings)))
     choice = _choice_by(index, comparison)
     if choice is None:
         return 0
-    bare = code(bare_of(score))
-    wanted = {code(score), bare}
-    if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
-        wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
-    holders = {code(best), root_of(best), dotted(best.value) if isinstance(best, cst.Subscript) else None}
-    taken = [b for b in bindings if b.target in holders and b.value is not None]
-    if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
-        parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
-        takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
-    else:
-        takers = []
-    takers += [b.statement for b in taken if b.value is not None and code(bare_of(b.value)) in wanted]
+    takers = _takers(index, best, score, bindings)
     nots = [
         a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
     ]
@@ -554,49 +578,86 @@ def _sense(
     return sense if _taken_by_flag(index, choice, takers, bindings) else 0
 
 
-def _choice_by(index: Index, comparison: cst.Comparison) -> cst.If | None:
-    """Return the `if` or `elif` that asks for a comparison."""
-    around = next((one for one in index.ancestors(comparison) if isinstance(one, (cst.If, cst.BaseSuite))), None)
-    return around if isinstance(around, cst.If) and code_within(index, comparison, around.test) else None
+def _takers(
+    index: Index, best: cst.BaseExpression, score: cst.BaseExpression, bindings: list[Binding]
+) -> list[Statement]:
+    """Return the statements that take a score as the best one."""
+    code = index.source.code
+    bare = code(bare_of(score))
+    wanted = {code(score), bare}
+    if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
+        wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
+    holders = {code(best), root_of(best), *([code(best.value)] if isinstance(best, cst.Subscript) else [])}
+    taken = [b for b in bindings if b.target in holders and b.value is not None]
+    if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
+        parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
+        takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
+    else:
+        takers = []
+    return takers + [b.statement for b in taken if b.value is not None and code(bare_of(b.value)) in wanted]
+
+
+def _whole(index: Index, test: cst.CSTNode) -> cst.CSTNode:
+    """Return the condition that one is part of: `(mode == "max" and acc > best) or (mode == "min" and acc < best)`."""
+    around = index.parents[test]
+    return _whole(index, around) if isinstance(around, cst.BooleanOperation) else test
+
+
+def _taken_where(index: Index, flags: set[str], takers: list[Statement]) -> bool:
+    """Whether a best is taken where one of some flags is raised: `if flag: best = acc`."""
+    ways = [(part.node, taker) for taker in takers for part in taker.path if isinstance(part.node, cst.If)]
+    return any(
+        not flags.isdisjoint(map(dotted, _terms(node.test, cst.And))) and code_within(index, taker.node, node.body)
+        for node, taker in ways
+    )
+
+
+def _choice_by(index: Index, test: cst.BaseExpression) -> cst.If | None:
+    """Return the `if` or `elif` that asks what an expression says."""
+    around = next((one for one in index.ancestors(test) if isinstance(one, (cst.If, cst.BaseSuite))), None)
+    return around if isinstance(around, cst.If) and code_within(index, test, around.test) else None
 
 
 def _taken_by_flag(index: Index, choice: cst.If, takers: list[Statement], bindings: list[Binding]) -> bool:
     """Whether a choice raises a flag under which a best is taken: `if acc > best: better = True`, `if better: ...`."""
     raised = [b for b in bindings if dotted(b.value) == "True"]
     flags = {b.target for b in raised if code_within(index, b.statement.node, choice.body)}
-    return any(
-        dotted(part.node.test) in flags and code_within(index, taker.node, part.node.body)
-        for taker in takers
-        for part in taker.path
-        if isinstance(part.node, cst.If)
-    )
+    return _taken_where(index, flags, takers)
 
 
 def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.BaseExpression, best: str) -> bool:
     """Whether a checkpoint is saved where a score is better than the best."""
     name = index.source.code(bare_of(score))
     between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
-    return any(_saves(index, comparison) for comparison in between)
+    asked = [c for c in index.calls if len(c.args) > 1 and inside(c) and index.target_of(c) != best]
+    asked = [c for c in asked if c in _asking(index, c, score, best)]
+    keepers = {index.scope_of(c).name for c in between} - {""}  # one may answer whether it is the best
+    asked += [c for c in index.calls if last_name(c.func) in keepers]
+    return any(_saves(index, test) != 0 for test in (*between, *asked))
 
 
-def _saves(index: Index, comparison: cst.Comparison) -> bool:
-    """Whether a checkpoint is saved where a comparison holds, or where a flag says so that it sets."""
-    here = index.statement(comparison)
-    node = _choice_by(index, comparison)
+def _saves(index: Index, test: cst.BaseExpression) -> int:
+    """Tell where a checkpoint is saved: 1 where a condition, or its flag, holds, -1 where it does not, 0 nowhere."""
+    here, whole = index.statement(test), _whole(index, test)
+    node = _choice_by(index, test)
     if node is not None:
-        blocks = [node.body, *([node.orelse.body] if isinstance(node.orelse, cst.Else) else [])]
-        if any(_keeps(index, part) for block in blocks for part in index.statements_in(block)):
-            return True
+        otherwise = index.statements_in(node.orelse.body) if isinstance(node.orelse, cst.Else) else []
+        behind = here.following if leaves(node.body) else []
+        for sense, parts in ((1, index.statements_in(node.body)), (-1, [*otherwise, *behind])):
+            if any(_keeps(index, part) for part in parts):
+                return sense
     flags = {
         b.target
         for b in index.bindings
-        if b.value is comparison or (dotted(b.value) == "True" and here is b.statement.parent)
+        if b.value is whole or (dotted(b.value) == "True" and here is b.statement.parent)
     }
     users = [s for s in index.statements if s.scope is here.scope and s is not here] if flags else []
     small = [user for user in users if isinstance(user.node, (cst.If, cst.SimpleStatementLine))]
-    return any(_keeps(index, user) and mentions(user.node, flags) for user in small)
+    return int(any(_keeps(index, user) and mentions(user.node, flags) for user in small))
 
 
 def _keeps(index: Index, statement: Statement) -> bool:
-    """Whether code calls what saves or copies something, by its name."""
-    return any(re.search("save|copy", last_name(call.func)) for call in index.calls_in(statement))
+    """Whether code calls what saves or copies something, by its name or by what a function of that name does."""
+    savers = {index.scope_of(call).name for call in index.calls_to("torch.save")} - {""}
+    called = [last_name(call.func) for call in index.calls_in(statement)]
+    return any(re.search("save|copy", name) or name in savers for name in called)

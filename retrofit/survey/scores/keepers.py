@@ -127,13 +127,27 @@ def _before_turning(index: Index, function: Scope, candidate: Candidate) -> Cand
 def kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
     """Scores of which a function keeps the best that trains for an epoch and then validates."""
     for function, (call, *others) in called_by(index, flow, loop).items():
-        if others or not trains(index, function) or not calls_method(index, function, "eval"):
+        running = [function, *called_in(index, flow, index.statement(function.node))]
+        evaluates = any(calls_method(index, one, "eval") for one in running)
+        if others or not trains(index, function) or not evaluates:
             continue
         for candidate in tracked_scores(index, code_of(index, function)):
             around = index.statement(candidate.node).ancestors
             of_batches = any(isinstance(part.node, (cst.For, cst.While)) and part.scope is function for part in around)
             if not of_batches and outlives(function, candidate.best):
                 handed = _handed_back(index, flow, loop, function, call, candidate)
+                yield from [handed] if handed is not None else []
+
+
+def kept_below(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
+    """Scores of which a function keeps the best that runs once in what the epoch loop calls."""
+    for function, (call, *inner) in led_to_once(index, flow, loop).items():
+        if not inner or trains(index, function):
+            continue
+        for candidate in tracked_scores(index, code_of(index, function)):
+            if outlives(function, candidate.best):
+                own = replace(candidate, inner=tuple(inner))
+                handed = _handed_back(index, flow, loop, function, call, own)
                 yield from [handed] if handed is not None else []
 
 
@@ -264,6 +278,7 @@ def _noting(
         way = way_in(index, flow, index.statement(index.scope_of(one).node), index.statement(one))
         noted[0].condition = way.condition or noted[0].condition
         noted[0].ranks = "first" if way.ranks == "first" else noted[0].ranks
+        _tell_left_before(flow, noted[0], index.statement(one))
     return noted[0]
 
 
