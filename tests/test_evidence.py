@@ -390,3 +390,18 @@ def test_what_is_set_by_a_batch_of_the_training_is_no_score(made: str, found: li
     )
     text = text.replace("optimizer.step()\n", f"optimizer.step()\n        if often:\n            {made}\n", 1)
     assert [score.expression for score in survey_of(text).scores] == found
+
+
+@pytest.mark.parametrize("best", ["kept['best']", "kept['max_acc']", "kept.max_acc", "self.top_acc", "max_acc"])
+@pytest.mark.parametrize(
+    "keeps",
+    [
+        f"is_best = acc > BEST\nBEST = max(acc, BEST)\nif is_best:\n{SAVES}",
+        f"if acc > BEST:\n{SAVES}BEST = max(acc, BEST)",
+    ],
+    ids=["by a flag", "behind"],
+)
+def test_of_a_score_and_its_best_wherever_that_is_kept_the_score_is_taken(best: str, keeps: str) -> None:
+    (score,) = survey_of(script("acc = evaluate(model)\n" + keeps.replace("BEST", best), f"{best} = 0")).scores
+    assert (score.expression, score.direction) == ("acc", "max")
+    assert best in (score.best, score.lost)

@@ -63,7 +63,7 @@ def tracked_scores(
         made = [b for b in bindings if b.target == code]
         tests = [test for b in made for test in tests_around(b.statement)]
         values = [b.value for b in made if isinstance(b.value, (cst.Call, cst.Subscript, cst.Attribute))]
-        names = [name for one in [*tests, *values] for name in names_in(one)]
+        names = [index.source.code(part) for one in [*tests, *values] for part in nodes_in(one)]
         kept = best is not None and any(index.source.code(value) == index.source.code(best) for value in values)
         return bool(made) and len(values) == len(made) and code not in names and not kept
 
