@@ -279,7 +279,10 @@ def _own_item(index: Index, value: cst.BaseExpression, module: str) -> str:
     """
     assign = _holder(index, value)
     same = isinstance(assign, cst.Assign) and [spelled(one.target) for one in assign.targets] == [module]
-    return module if same and any(is_choice(part.node) for part in index.statement(value).around) else ""
+    chosen = isinstance(index.parents[value], cst.IfExp) or any(
+        is_choice(p.node) for p in index.statement(value).around
+    )
+    return module if same and chosen else ""
 
 
 def _holder(index: Index, value: cst.BaseExpression) -> cst.CSTNode | None:

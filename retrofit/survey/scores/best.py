@@ -29,6 +29,7 @@ from retrofit.survey.scores.values import (
     root_of,
     taken_by_turn,
     unquoted,
+    way_to_root,
     without_margin,
     written_items,
 )
@@ -533,7 +534,7 @@ def _sense(
     bare = code(bare_of(score))
     wanted = {code(score), bare}
     if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
-        wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
+        wanted.update(map(code, way_to_root(score)))  # kept whole: `if stats["acc"] > best["acc"]: best = stats`
     holders = {code(best), root_of(best), dotted(best.value) if isinstance(best, cst.Subscript) else None}
     taken = [b for b in bindings if b.target in holders and b.value is not None]
     if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
