@@ -57,7 +57,7 @@ class Origins(Names):
         self._methods: dict[cst.Call, Scope] = {}
         self._members: dict[Variable, Variable] = {}
         self._passing: dict[tuple[cst.Call, int | None, cst.Call | None], list[Origin] | None] = {}
-        self._looked_into: set[cst.Subscript] = set()
+        self._looked_into: set[cst.Subscript | Variable] = set()
         #: The calls by which the function that is followed just now, and the one that calls it, are called.
         self._followed: dict[Scope, cst.Call] = {}
         self._known: dict[Variable, list[Origin]] | None = None  # none as long as values are still found
@@ -248,12 +248,10 @@ class Origins(Names):
             for origin in self._trace_variable(self._members[variable], seen, item):
                 found = True
                 yield origin
-        holder, _, attribute = name.rpartition(".")
-        if not found and holder not in ("", "self") and self._known is not None:
-            for made in self._holders(cst.parse_expression(holder), scope):
-                for value in self._written(made, repr(attribute)):
-                    found = True
-                    yield from self._trace(value, self.index.scope_of(value), item, seen)
+        for value in () if found else self._of_record(variable):
+            for origin in self._trace(value, self.index.scope_of(value), item, seen):
+                found = True
+                yield origin
         if not found and "." in name and (before := self._before_it_changes(variable)) is not None:
             yield Origin(before, item)
 
@@ -284,6 +282,17 @@ class Origins(Names):
             found += self._items.get((made, key), ())
         self._looked_into.remove(node)
         return found
+
+    def _of_record(self, variable: Variable) -> list[cst.BaseExpression]:
+        """Return what an attribute is given where its object is made of keywords: `SimpleNamespace(model=model)`."""
+        scope, name = variable
+        holder, _, attribute = name.rpartition(".")
+        if holder in ("", "self") or self._known is None or variable in self._looked_into:
+            return []
+        self._looked_into.add(variable)  # what holds it may be made of it
+        made = self._holders(cst.parse_expression(holder), scope)
+        self._looked_into.remove(variable)
+        return [value for one in made for value in self._written(one, repr(attribute))]
 
     def _written(self, made: cst.BaseExpression, key: str) -> Iterator[cst.BaseExpression]:
         """Yield what a display, or a call that makes a dict or a namespace of its keywords, has by a key."""
