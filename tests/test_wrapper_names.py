@@ -266,3 +266,10 @@ def test_what_each_branch_gives_to_a_function_is_perforated_in_it_on_every_way(
     if before:
         text = rewritten(plan)
         assert text.index("def wrap(") < text.index("    module = UPA.perforate_model(") < text.index(before)
+
+
+def test_a_name_that_may_lack_its_value_is_not_read_where_the_model_is_an_item(tmp_path: Path) -> None:
+    build = (
+        "held = {'net': Net()}\nif many:\n    held['net'] = DDP(held['net'])\nif main:\n    bare = held['net'].module\n"
+    )
+    assert "report_validation_score(acc)" in written(tmp_path, build, "held['net']")
