@@ -535,3 +535,18 @@ def test_a_training_that_validates_by_a_function_keeps_the_best() -> None:
     text = f"import torch\nmodel = torch.nn.parallel.DistributedDataParallel(Net())\n{epoch}"
     (score,) = survey_of(f"{text}for epoch in range(10):\n    best = run(model, best)\n").scores
     assert (score.expression, score.direction, score.ranks) == ("acc", "max", "first")
+
+
+@pytest.mark.parametrize("best", ["kept['best']", "kept['max_acc']", "kept.max_acc", "self.top_acc", "max_acc"])
+@pytest.mark.parametrize(
+    "keeps",
+    [
+        f"is_best = acc > BEST\nBEST = max(acc, BEST)\nif is_best:\n{SAVES}",
+        f"if acc > BEST:\n{SAVES}BEST = max(acc, BEST)",
+    ],
+    ids=["by a flag", "behind"],
+)
+def test_of_a_score_and_its_best_wherever_that_is_kept_the_score_is_taken(best: str, keeps: str) -> None:
+    (score,) = survey_of(script("acc = evaluate(model)\n" + keeps.replace("BEST", best), f"{best} = 0")).scores
+    assert (score.expression, score.direction) == ("acc", "max")
+    assert best in (score.best, score.lost)

@@ -87,6 +87,14 @@ def test_an_item_is_perforated_where_it_is_built(tmp_path: Path) -> None:
     assert text.index("models['net'] = UPA.perforate_model(") < text.index("params = list(")
 
 
+@pytest.mark.parametrize("other", ["", "else:\n    held['net'] = DDP(held['net'])\n"])
+def test_an_item_that_is_wrapped_under_a_condition_stays_that(tmp_path: Path, other: str) -> None:
+    """Another name would have no value where the condition does not hold."""
+    build = f"held = {{}}\nheld['net'] = Net()\nif many:\n    held['net'] = DDP(held['net'], device_ids=[0])\n{other}"
+    text = written(tmp_path, build, "held['net']")
+    assert text.count("        held['net'] = DDP(held['net']") == (2 if other else 1)
+
+
 def test_what_the_wrapper_has_is_seen_through_an_item(tmp_path: Path) -> None:
     build = "held = {'net': DDP(Net())}\nprint(held['net'].module)"
     assert "net = pai_distributed.without_wrapper(net)" in written(tmp_path, build, "held['net']")
@@ -258,3 +266,10 @@ def test_what_each_branch_gives_to_a_function_is_perforated_in_it_on_every_way(
     if before:
         text = rewritten(plan)
         assert text.index("def wrap(") < text.index("    module = UPA.perforate_model(") < text.index(before)
+
+
+def test_a_name_that_may_lack_its_value_is_not_read_where_the_model_is_an_item(tmp_path: Path) -> None:
+    build = (
+        "held = {'net': Net()}\nif many:\n    held['net'] = DDP(held['net'])\nif main:\n    bare = held['net'].module\n"
+    )
+    assert "report_validation_score(acc)" in written(tmp_path, build, "held['net']")

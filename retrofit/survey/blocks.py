@@ -233,7 +233,7 @@ class Reading:
         given = {
             binding.target.partition(".")[0]
             for binding in self.index.bindings
-            if not nodes.isdisjoint(part.node for part in binding.statement.path)
+            if binding.target not in kept and not nodes.isdisjoint(part.node for part in binding.statement.path)
         } - set(kept)
         found = []
         last = max(self.index.source.span(statement.node)[1] for statement in whole)

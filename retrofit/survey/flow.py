@@ -22,6 +22,13 @@ from retrofit.survey.scopes import Scope, Statement
 _MOST = 16
 
 
+def _fields(holder: Scope) -> list[str]:
+    """Return the names that the body of a class annotates, as a dataclass's or a NamedTuple's fields are."""
+    lines = holder.node.body.body if isinstance(holder.node, cst.ClassDef) else ()
+    parts = [part for line in lines if isinstance(line, cst.SimpleStatementLine) for part in line.body]
+    return [name for part in parts if isinstance(part, cst.AnnAssign) and (name := dotted(part.target)) is not None]
+
+
 class Flow(Origins):
     """Follows the calls and values of a project.
 
@@ -51,6 +58,8 @@ class Flow(Origins):
                 if not self._fails(call, function):
                     self._pass_arguments(call, function)
         for call in index.calls:
+            self._fill_fields(call)
+        for call in index.calls:
             for function in self._passed_to_run(call):
                 self._pass_arguments(call, function)
         if self._properties:
@@ -70,6 +79,20 @@ class Flow(Origins):
             self._passing.clear()
             self._members.clear()
         self._known = {}
+
+    def _fill_fields(self, call: cst.Call) -> None:
+        """Let what a class without an `__init__` is called with be its fields' values, as in a dataclass."""
+        made, scope = self.class_made(call), self.index.scope_of(call)
+        if made is None or self.maker(made) is not None:
+            return
+        lineage = self.lineage(made)
+        names = [name for one in reversed(lineage) for name in _fields(one)]
+        plain = zip(
+            names, in_order([arg for arg in call.args if arg.keyword is None and not arg.star], scope), strict=False
+        )
+        named = [(arg.keyword.value, Source(arg.value, scope)) for arg in call.args if arg.keyword is not None]
+        for name, source in [*plain, *named]:
+            self._sources[(lineage[-1], f"self.{name}")].append(source)
 
     def _read_properties(self) -> None:
         """Let properties be read as attributes: what they return is their value, and a call around runs them."""

@@ -23,7 +23,14 @@ from retrofit.survey.index import Index
 from retrofit.survey.keeping import reason_not_to_build_again, reason_to_keep
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, receiver
-from retrofit.survey.order import apart_from_training, leading_to, leads_to, one_after_the_other, sooner_than_model
+from retrofit.survey.order import (
+    apart_from_training,
+    leading_to,
+    leads_to,
+    may_lack_value,
+    one_after_the_other,
+    sooner_than_model,
+)
 from retrofit.survey.origins import Origin
 from retrofit.survey.schedulers import schedulers_of
 from retrofit.survey.scopes import Scope, Statement
@@ -103,7 +110,9 @@ def find_optimizers(
         later = [one for one in models if finished_after(one, optimizer.statement)]
         behind = [one for one in models if sooner_than_model(optimizer.statement, one, model, flow) is not None]
         optimizer.early, finished = bool(behind), [*later, *behind]
-        unnamed = not optimizer.parameter_model and not flow.names_of(model, optimizer.scope)
+        unnamed = not optimizer.parameter_model and all(
+            may_lack_value(name, optimizer.statement, index) for name in flow.names_of(model, optimizer.scope)
+        )
         optimizer.keeps = (
             reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
             or ("other scripts import its file" if optimizer.file.name in shared else "")

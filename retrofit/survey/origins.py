@@ -17,6 +17,9 @@ from retrofit.survey.names import Names, Source, Variable
 from retrofit.survey.nodes import attribute_asked, dotted, key_of, method_name, receiver
 from retrofit.survey.scopes import Scope
 
+#: What makes an object, or a dict, that has what its keywords name.
+_OF_KEYWORDS = frozenset({"dict", "types.SimpleNamespace", "argparse.Namespace"})
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -54,7 +57,7 @@ class Origins(Names):
         self._methods: dict[cst.Call, Scope] = {}
         self._members: dict[Variable, Variable] = {}
         self._passing: dict[tuple[cst.Call, int | None, cst.Call | None], list[Origin] | None] = {}
-        self._looked_into: set[cst.Subscript] = set()
+        self._looked_into: set[cst.Subscript | Variable] = set()
         #: The calls by which the function that is followed just now, and the one that calls it, are called.
         self._followed: dict[Scope, cst.Call] = {}
         self._known: dict[Variable, list[Origin]] | None = None  # none as long as values are still found
@@ -204,8 +207,9 @@ class Origins(Names):
             if self._sources.get(variable):
                 yield from self._trace_variable(variable, seen, item)
             elif variable not in seen:
+                found = [*self._trace_variable(variable, seen, item)]
                 seen.add(variable)
-                yield Origin(node, item)
+                yield from found or [Origin(node, item)]
         elif isinstance(node, cst.Subscript) and (kept := self._kept(node, scope)):
             for value, inside, number in kept:
                 if value not in seen:
@@ -244,6 +248,10 @@ class Origins(Names):
             for origin in self._trace_variable(self._members[variable], seen, item):
                 found = True
                 yield origin
+        for value in () if found else self._of_record(variable):
+            for origin in self._trace(value, self.index.scope_of(value), item, seen):
+                found = True
+                yield origin
         if not found and "." in name and (before := self._before_it_changes(variable)) is not None:
             yield Origin(before, item)
 
@@ -270,10 +278,27 @@ class Origins(Names):
         self._looked_into.add(node)  # `state = state["model"]`: what holds it may be made of it
         found: list[tuple[cst.BaseExpression, Scope, int | None]] = []
         for made in self._holders(node.value, scope):
-            found += [(value, self.index.scope_of(value), None) for value in written(made, key)]
+            found += [(value, self.index.scope_of(value), None) for value in self._written(made, key)]
             found += self._items.get((made, key), ())
         self._looked_into.remove(node)
         return found
+
+    def _of_record(self, variable: Variable) -> list[cst.BaseExpression]:
+        """Return what an attribute is given where its object is made of keywords: `SimpleNamespace(model=model)`."""
+        scope, name = variable
+        holder, _, attribute = name.rpartition(".")
+        if holder in ("", "self") or self._known is None or variable in self._looked_into:
+            return []
+        self._looked_into.add(variable)  # what holds it may be made of it
+        made = self._holders(cst.parse_expression(holder), scope)
+        self._looked_into.remove(variable)
+        return [value for one in made for value in self._written(one, repr(attribute))]
+
+    def _written(self, made: cst.BaseExpression, key: str) -> Iterator[cst.BaseExpression]:
+        """Yield what a display, or a call that makes a dict or a namespace of its keywords, has by a key."""
+        yield from written(made, key)
+        if isinstance(made, cst.Call) and self.index.qualified(made.func) in _OF_KEYWORDS:
+            yield from (arg.value for arg in made.args if arg.keyword is not None and repr(arg.keyword.value) == key)
 
     def _holders(self, node: cst.BaseExpression, scope: Scope) -> list[cst.BaseExpression]:
         """Return where a dict or list is made, of which an item is taken or given."""

@@ -69,7 +69,7 @@ from retrofit.survey.sites.framework import Detour, Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer
-from retrofit.survey.sites.score import answer_for
+from retrofit.survey.sites.score import Score, answer_for
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.stops import find_stops
@@ -672,4 +672,6 @@ def _name_models(sites: Iterable[Site], script: Script, flow: Flow, origins: set
         names = [name for name in names if mentions(site.scope.node, [name])] or names
         names = [name for name in names if name in targets] + names
         sure = [name for name in names if not may_lack_value(name, site.statement, flow.index)]
+        if isinstance(site, (Backward, Score)) and not script.in_process:  # the helper knows the model without it
+            names = [name for name in names if name in targets]
         site.model = ((not script.in_process and sure) or names or [""])[0]

@@ -17,7 +17,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.holders import modules_walked
 from retrofit.survey.index import Index
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import calls_one_of, dotted, method_name, names_in, nodes_in, receiver, spelled
+from retrofit.survey.nodes import calls_one_of, dotted, is_choice, method_name, names_in, nodes_in, receiver, spelled
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.conditions import never_runs, rules_out
@@ -66,6 +66,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         whole, chain = _chain(index, call)
         target, others = _targets(index, whole)
         module = _module_name(flow, operand, index.scope_of(call))
+        target = target or _own_item(index, whole, module)
         returned = bool(module) and isinstance(_holder(index, whole), cst.Return)
         spread = [("mapping", arg.value) for arg in call.args if arg.star == "**"]
         meant = list(flow.meanings(call.func, index.scope_of(call)))
@@ -268,6 +269,20 @@ def _targets(index: Index, value: cst.BaseExpression) -> tuple[str, list[str]]:
     targets = [dotted(one.target) for one in assign.targets] if isinstance(assign, cst.Assign) else []
     names = [name for name in targets if name is not None]
     return (names[0], names[1:]) if names and len(names) == len(targets) else ("", [])
+
+
+def _own_item(index: Index, value: cst.BaseExpression, module: str) -> str:
+    """Return the item that a value takes the place of where a condition decides on it: another name may lack it then.
+
+    Args:
+        module: the name of what is wrapped.
+    """
+    assign = _holder(index, value)
+    same = isinstance(assign, cst.Assign) and [spelled(one.target) for one in assign.targets] == [module]
+    chosen = isinstance(index.parents[value], cst.IfExp) or any(
+        is_choice(p.node) for p in index.statement(value).around
+    )
+    return module if same and chosen else ""
 
 
 def _holder(index: Index, value: cst.BaseExpression) -> cst.CSTNode | None:

@@ -29,6 +29,7 @@ from retrofit.survey.scores.values import (
     root_of,
     taken_by_turn,
     unquoted,
+    way_to_root,
     without_margin,
     written_items,
 )
@@ -63,7 +64,7 @@ def tracked_scores(
         made = [b for b in bindings if b.target == code]
         tests = [test for b in made for test in tests_around(b.statement)]
         values = [b.value for b in made if isinstance(b.value, (cst.Call, cst.Subscript, cst.Attribute))]
-        names = [name for one in [*tests, *values] for name in names_in(one)]
+        names = [index.source.code(part) for one in [*tests, *values] for part in nodes_in(one)]
         kept = best is not None and any(index.source.code(value) == index.source.code(best) for value in values)
         return bool(made) and len(values) == len(made) and code not in names and not kept
 
@@ -586,7 +587,7 @@ def _takers(
     bare = code(bare_of(score))
     wanted = {code(score), bare}
     if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
-        wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
+        wanted.update(map(code, way_to_root(score)))  # kept whole: `if stats["acc"] > best["acc"]: best = stats`
     holders = {code(best), root_of(best), *([code(best.value)] if isinstance(best, cst.Subscript) else [])}
     taken = [b for b in bindings if b.target in holders and b.value is not None]
     if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`

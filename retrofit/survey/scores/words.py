@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.scopes import Scope, Statement
 
-BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
+BEST = re.compile(r"best|lowest|highest|(?<![^\W_])(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
     r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|[a-z]*iou|m?ious|[a-z]*f1|f_?(score|measure|beta)|[a-z]*auc|auroc|auprc?|dices?"
     r"|dsc|jaccard|psnrs?|[a-z]*ssims?|bleu|rouge|meteor|cider|recall|prec(ision)?|correct|rewards?|r2|kappa|hits?|ndcg"

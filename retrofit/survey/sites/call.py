@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from retrofit.survey.nodes import argument, is_choice
+from retrofit.survey.nodes import argument, dotted, is_choice
 from retrofit.survey.sites.base import Site
 
 
@@ -58,11 +58,15 @@ class CallSite(Site):
     def literal(self, name: str, position: int | None = None) -> str | None:
         """Return a string argument's value, None where it is not given or no plain string, nor a name for just one."""
         node = self.argument_node(name, position)
-        if isinstance(node, cst.Name):
+        given = dotted(node)
+        if given is not None and given.startswith("self."):
+            bound = [one for one in self.index.bindings if one.target == given]
+        elif given is not None:
             scopes = (self.scope, *(scope for scope in self.scope.around if scope.kind != "class"))
-            scope = next((scope for scope in scopes if node.value in scope.names), self.scope)
-            owner, known = self.index.imported(node.value, scope) or (scope, node.value)
+            scope = next((scope for scope in scopes if given.partition(".")[0] in scope.names), self.scope)
+            owner, known = self.index.imported(given, scope) or (scope, given)
             bound = self.index.bound([known], owner) if known not in owner.parameters else []
+        if given is not None:
             node = bound[0].value if len(bound) == 1 and bound[0].item is None else None
         value = node.evaluated_value if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)) else None
         return value if isinstance(value, str) else None
