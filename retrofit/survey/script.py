@@ -95,6 +95,7 @@ from retrofit.survey.weights import (
     find_followers,
     find_loads_after,
     find_reloads,
+    sent_away,
 )
 from retrofit.survey.wrappers import (
     answers,
@@ -408,6 +409,7 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
         unmatched = chain(
             beside_another(origins, script.models, flow),
+            sent_away(origins, script.models, script.loops, flow),
             copied_before(origins, script.models, script.loops, flow),
             paired_parts(origins, flow),
             following_by_name(origins, script.models, script.loops, flow),
