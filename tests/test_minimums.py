@@ -171,6 +171,42 @@ def test_what_only_a_wrapper_has_is_there_where_several_are_counted_alone(
     ] == ([bool(asked)] if wrapped.startswith("if torch") else [])
 
 
+CHOSEN = "if torch.cuda.device_count() > 1:\n    begin(model.module)\nelse:\n    begin(model)\n"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "asked"),
+    [
+        pytest.param(CHOSEN, f"> 1 or {INITIALIZING}:", id="one of two"),
+        pytest.param(
+            code("""
+                if torch.cuda.device_count() < 2:
+                    begin(model)
+                else:
+                    begin(model.module)
+                """),
+            f"< 2 and not {INITIALIZING}:",
+            id="turned round",
+        ),
+        pytest.param(CHOSEN.partition("else")[0], "> 1:", id="nothing instead"),
+        pytest.param(CHOSEN.replace("model.module", "loader"), "> 1:", id="of something else"),
+    ],
+)
+def test_what_takes_the_wrapper_for_one_where_several_are_counted_does_so_with_it(
+    tmp_path: Path, chosen: str, asked: str
+) -> None:
+    wrapped = f"if torch.cuda.device_count() > 1:\n    model = DDP(model)\n{chosen}"
+    text = script("val_loss = evaluate(model)").replace(
+        "import torch\n", "import torch\nimport torch.distributed as dist\n"
+    )
+    text = text.replace("model = DDP(model)\n", wrapped).replace("loss = criterion", f"{IN_GROUP}loss = criterion")
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    first, second = [line for line in rewritten(plan).splitlines() if line.startswith("if torch")]
+    assert first.endswith(f"> 1 or {INITIALIZING}:")
+    assert second.endswith(asked)
+
+
 SIZED = code("""
     import os
 

@@ -1486,6 +1486,7 @@ def test_best_beside_which_an_object_of_the_loop_holds_the_turn_is_each_rounds_o
 
 
 REMOVED = "folder = 'out'\nshutil.rmtree(folder)"
+HANDED_OVER = "def begin(options):\n    return options.to\n\nargs = parse()\nPUT\nfolder = begin(args)"
 REMOVED_BY = "def clean(what):\n    shutil.rmtree(what)\n\nfolder = 'out'\nclean(folder)"
 
 
@@ -1502,6 +1503,14 @@ REMOVED_BY = "def clean(what):\n    shutil.rmtree(what)\n\nfolder = 'out'\nclean
             "folder = os.path.join('out')\nshutil.rmtree(args.path)", "", False, id="an attribute like a module"
         ),
         pytest.param("folder = os.path.join(args.to)\nshutil.rmtree(args.to)", "", True, id="an attribute"),
+        pytest.param(HANDED_OVER.replace("PUT", "args.to = f'{args.to}_{time.time()}'"), "", True, id="handed over"),
+        pytest.param(HANDED_OVER.replace("PUT", "args.to += f'_{time.time()}'"), "", True, id="added to, handed over"),
+        pytest.param(
+            HANDED_OVER.replace("PUT", "other = parse()\nother.to = f'out_{time.time()}'"),
+            "",
+            False,
+            id="of another object",
+        ),
         pytest.param("folder = 'out'", "shutil.rmtree(folder)", False, id="removed in the end"),
         pytest.param("folder = 'out'", "", False, id="the same"),
     ],

@@ -479,6 +479,30 @@ def test_a_resume_before_the_model_is_perforated_does_no_harm(loop: str, tmp_pat
     assert [one[0].split()[1] for one in found] == ["0", "0"]
 
 
+def test_what_a_resume_reads_before_the_model_is_perforated_sets_no_rate(tmp_path: Path) -> None:
+    """An optimizer of what is beside the model has as many parameters in each round, and would take them all back."""
+    built = f"""\
+{BESIDE}{OPTIMIZER}\
+    other = torch.optim.SGD([beside], lr=0.1)
+    if start_epoch:
+        other.load_state_dict(checkpoint["other"])
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(other, 0.5, last_epoch=start_epoch - 1)
+"""
+    text = swapped(
+        DDP,
+        ("    model = DistributedDataParallel(Net())\n", EARLY_RESUME),
+        (OPTIMIZER, built),
+        ("            optimizer.step()\n", "            optimizer.step()\n            other.step()\n"),
+        ("labels)\n            loss.b", "labels) + beside.sum()\n            loss.b"),
+        ("rate, order", 'other_rate = other.param_groups[0]["lr"]\n            rate, order'),
+        ("lr {rate}", "lr {other_rate}"),
+        (LOOP, LOOP.replace("range(args", "range(start_epoch, args")),
+        (PRINTED, PRINTED + SAVED.replace("(),", '(), "other": other.state_dict(),') + "        scheduler.step()\n"),
+    )
+    result = train(tmp_path, text, settings=(*SETTINGS[:3], "max_dendrites=2"))
+    assert [values(one, "lr")[:3] for one in rounds(result)] == [["0.1", "0.05", "0.025"]] * 3
+
+
 @pytest.mark.parametrize(
     ("stop", "epochs"),
     [

@@ -737,6 +737,21 @@ def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
     assert (optimizer.param_groups[0]["lr"], schedule.last_epoch) == (rate, int(rate != 0.1))
 
 
+def test_a_worker_keeps_no_samples_that_it_has_loaded(
+    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a process that trains keeps what it loads until its first batch, to know what is of another round."""
+    torch = pytest.importorskip("torch")
+    torch.save([0.5], tmp_path / "sample.pt")
+    helper._pai.restored = {"weight": torch.ones(2)}
+    kept = []
+    for worker in (object(), None):
+        monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda of=worker: of)
+        torch.load(tmp_path / "sample.pt")
+        kept.append(len(helper._pai.ages))
+    assert kept == [0, 2]
+
+
 @pytest.mark.parametrize(("loaded", "said"), [("same", ""), ("own", ""), ("other", "are others than before")])
 def test_parameters_beside_the_model_are_loaded(
     helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str], loaded: str, said: str

@@ -253,6 +253,11 @@ class StartsProcesses(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SendsAway(Entry):
+    """Gives what it is given to another process, or to a function that it runs there."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunsTrials(Entry):
     """Runs a function that it is given again and again, with other settings each time.
 
@@ -372,7 +377,7 @@ KINDS: Mapping[str, type[Entry]] = {
     for one in (
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
-        CountsProcesses, StartsProcesses, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath, WritesPath,
-        MakesFolder, Seeds, MakesTensor, Metric, Reduces, ReturnsText, Logs,
+        CountsProcesses, StartsProcesses, SendsAway, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath,
+        WritesPath, MakesFolder, Seeds, MakesTensor, Metric, Reduces, ReturnsText, Logs,
     )
 }  # fmt: skip

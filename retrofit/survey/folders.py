@@ -203,8 +203,10 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
         if any(is_same(one, folder, flow) for folder in removed):
             return True
         if isinstance(one, (cst.Name, cst.Attribute, cst.Call)):
-            waiting += [origin.node for origin in flow.origins(one, flow.index.scope_of(one))]
-            added = [part for part in flow.index.nodes_of(cst.AugAssign) if dotted(part.target) == dotted(one)]
+            scope = flow.index.scope_of(one)
+            waiting += [origin.node for origin in flow.deep_origins(one, scope)]
+            waiting += [given.value for given in flow.given(one, scope) if given.value is not None]
+            added = flow.index.nodes_of(cst.AugAssign)
             waiting += [part.value for part in added if is_same(part.target, one, flow)]
         waiting += children(one)
     return False

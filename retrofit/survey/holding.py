@@ -72,7 +72,8 @@ class Holding:
     def holds_in_turn(self, node: cst.CSTNode) -> bool:
         """Whether an expression may hold such a value, or one that a loop over such a value takes from it."""
         names = {one.value for one in nodes_in(node, cst.SubscriptElement) if isinstance(one, cst.Name)}
-        around = [one for one in self._index.ancestors(node) if isinstance(one, cst.For)]
+        heads = [one.for_in if isinstance(one, cst.BaseComp) else one for one in self._index.ancestors(node)]
+        around = [one for one in heads if isinstance(one, (cst.For, cst.CompFor))]
         return any(map(self.holds, [node, *(one.iter for one in around if mentions(one.target, names))]))
 
     def _denied(self, name: str, read: cst.CSTNode) -> bool:

@@ -31,6 +31,8 @@ def find_minimums(
 ) -> list[Minimum]:
     """Return the conditions by which one GPU or process is not enough to train, or to move or wrap the model.
 
+    What uses the wrapper under such a condition, and else the model, does so too where the wrapper's is met.
+
     Args:
         loops: the epoch loops.
         origins: where the model is built.
@@ -48,9 +50,11 @@ def find_minimums(
         if isinstance(one.node, cst.If)
         if (holds := _with_one(index, flow, one.node.test, one.scope, asked)) is not None
     }
-    left = {part for choice, holds in choices.items() for part in _branches(index, choice, holds)[1]}
-    used = any(left.isdisjoint(use.path) for one in wrappers for use in one.uses)
-    wrapped = [one.statement for one in wrappers] if used else []
+    branches = {choice: _branches(index, choice, holds) for choice, holds in choices.items()}
+    left = {part for _, left_out in branches.values() for part in left_out}
+    uses = [use for one in wrappers for use in one.uses]
+    wrapped = [one.statement for one in wrappers] if any(left.isdisjoint(use.path) for use in uses) else []
+    wrapping = {one for one, (taken, left_out) in branches.items() if not taken and _has_all(left_out, wrapped)}
     found = []
     for statement in index.statements:
         choice = statement.node
@@ -58,8 +62,9 @@ def find_minimums(
             holds = choices.get(statement)
             if holds is None:
                 continue
-            taken, left_out = _branches(index, statement, holds)
-            needed = _has_all(left_out, moved) or (not taken and _has_all(left_out, wrapped))
+            taken, left_out = branches[statement]
+            instead = wrapping and taken and any(part in use.path for use in uses for part in left_out)
+            needed = _has_all(left_out, moved) or statement in wrapping or instead
             if needed or _stops(index, statement, holds, training):
                 found.append((choice.test, not holds))
         elif isinstance(choice, cst.SimpleStatementLine):

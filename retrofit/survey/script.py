@@ -72,6 +72,7 @@ from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.score import Score, answer_for
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.starting_points import find_starting_points
 from retrofit.survey.stops import find_stops
 from retrofit.survey.trainings import (
     exclude_one_another,
@@ -94,6 +95,7 @@ from retrofit.survey.weights import (
     find_followers,
     find_loads_after,
     find_reloads,
+    sent_away,
 )
 from retrofit.survey.wrappers import (
     answers,
@@ -400,12 +402,14 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
     script.assertions = [site for site in script.assertions if site.statement not in uncounted]
     if groups:
         script.averages = find_averages(origins, script.loops, flow)
+        script.starting_points = find_starting_points(origins, script.models, script.optimizers, script.loops, flow)
         script.reloads = find_reloads(origins, script.loops, script.spawns, flow)
         script.followers = find_followers(origins, script.models, flow)
         script.disorder = script.disorder or made_of_it(*groups[0], script.models, script.loops, flow)
         script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
         unmatched = chain(
             beside_another(origins, script.models, flow),
+            sent_away(origins, script.models, script.loops, flow),
             copied_before(origins, script.models, script.loops, flow),
             paired_parts(origins, flow),
             following_by_name(origins, script.models, script.loops, flow),

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import SendsAway
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
@@ -254,19 +255,67 @@ def find_reloads(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spaw
         loops: the epoch loops.
         spawns: the calls that start the training's processes.
     """
-    index, built = flow.index, {maker for one in origins for maker in _made_by(one, flow)}
     started = {one.statement for one in spawns}
     trained = {way.node for loop in loops for way in flow.leading(loop.statement) if way not in started}
     found = []
-    for call, held in index.method_calls("load_state_dict"):
-        others = set(flow.origins(held, index.scope_of(call)))
-        anew = origins.isdisjoint(others) and any(not built.isdisjoint(_made_by(one, flow)) for one in others)
-        place = index.statement(call)
-        if not anew or not apart_from_training(place, loops, flow):
+    for call, place in _loading_anew(origins, flow):
+        if not apart_from_training(place, loops, flow):
             continue
         if not all(_comes_after(way, trained) for way in beside_training(place, loops, flow)):
-            found.append(CallSite(node=call, index=index))
+            found.append(CallSite(node=call, index=flow.index))
     return found
+
+
+def _loading_anew(origins: set[Origin], flow: Flow) -> Iterator[tuple[cst.Call, Statement]]:
+    """Yield what loads weights into a model that is built anew, as the trained one was."""
+    index, built = flow.index, {maker for one in origins for maker in _made_by(one, flow)}
+    for call, held in index.method_calls("load_state_dict"):
+        others = set(flow.origins(held, index.scope_of(call)))
+        if origins.isdisjoint(others) and any(not built.isdisjoint(_made_by(one, flow)) for one in others):
+            yield call, index.statement(call)
+
+
+def sent_away(
+    origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow
+) -> Iterator[tuple[cst.CSTNode, str]]:
+    """Yield what sends weights of the model to another process, which loads them into a model without dendrites.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        loops: the epoch loops.
+    """
+    index = flow.index
+    walks = [
+        call
+        for call, held in index.method_calls("state_dict")
+        if not origins.isdisjoint(flow.deep_origins(held, index.scope_of(call)))
+    ]
+    weights, files = Holding(walks, flow), Holding(index.calls_to("torch.load"), flow)
+    sending = [call for call in index.calls if walks and _sends(call, flow)]
+    sent = [call for call in sending if any(weights.holds(arg.value) for arg in call.args)]
+    for call, place in _loading_anew(origins, flow) if sent else ():
+        if _runs_elsewhere(place, loops, flow) and not any(files.holds(arg.value) for arg in call.args):
+            yield (
+                sent[0],
+                f"{index.place(sent[0])} sends its weights to another process, which loads them into a model of its "
+                f"own at {index.place(call)}. That gets no dendrites, so they would no longer fit. Send the model "
+                f"itself with its dendrites, `copy.deepcopy({models[0].target if models else 'model'}).cpu()`, and let "
+                "that process use what it gets",
+            )
+
+
+def _sends(call: cst.Call, flow: Flow) -> bool:
+    known, name = flow.index.knowledge, flow.index.qualified(call.func)
+    return method_name(call) in known.methods(SendsAway) or name in known.named(SendsAway) or flow.starts_process(call)
+
+
+def _runs_elsewhere(place: Statement, loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether a statement runs in a process that does not train, or is of a function that nothing here calls."""
+    apart = {way.scope for way in flow.leading(place)} - {way.scope for way in leading_to(loops, flow)}
+    return flow.uncalled(place) is not None or any(
+        flow.starts_process(call) for scope in apart for call in flow.callers(scope)
+    )
 
 
 def _comes_after(place: Statement, some: Collection[cst.CSTNode]) -> bool:

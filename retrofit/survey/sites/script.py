@@ -113,6 +113,7 @@ class Script(Site):
         unmatched: what pairs its layers with those of a model that gets no dendrites, "" for nothing.
         followers: where a model is built once more that takes the weights of the trained one before anything trains.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
+        starting_points: what copies the model's weights before the training, which then goes by them.
         reloads: where weights are loaded, perhaps without a training before, into a model that is built anew.
         loads_after: what loads a file in the process that starts the others, once these have ended.
         besides: where a model is built as the wrapped one is, and trained in place of it.
@@ -171,6 +172,7 @@ class Script(Site):
     unmatched: str = ""
     followers: list[Follower] = field(default_factory=list)
     averages: list[tuple[str, bool]] = field(default_factory=list)
+    starting_points: list[CallSite] = field(default_factory=list)
     reloads: list[CallSite] = field(default_factory=list)
     besides: list[CallSite] = field(default_factory=list)
     loads_after: list[CallSite] = field(default_factory=list)

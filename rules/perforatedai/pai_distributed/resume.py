@@ -268,8 +268,10 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         if "weights_only" in keywords or not _pai_is_of_training(f):
             raise
         loaded = _pai_torch_load(f, *arguments, **keywords, weights_only=False)
-    if _pai.restored and isinstance(f, (str, os.PathLike)):
-        age = "old" if os.path.getmtime(f) < _pai.switch_time else "new"
+    # What it reads before its model has the newest switch, that has undone where it went into the model.
+    early = _pai.model is None and _pai_is_of_training(f)
+    if (early or _pai.restored) and isinstance(f, (str, os.PathLike)) and torch.utils.data.get_worker_info() is None:
+        age = "old" if early or os.path.getmtime(f) < _pai.switch_time else "new"
         waiting = [loaded]
         while waiting:
             part = waiting.pop()

@@ -70,8 +70,8 @@ class _PaiState:
         switch_time: when the structure was written that this round has loaded; 0.0 where it has loaded none.
         switch_number: of its file; 0 where it has loaded none.
         continues: whether the script goes on from a checkpoint of this round.
-        ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", from before the
-            newest switch, or "new"; until the first training batch of a restarted round.
+        ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", written or read
+            before the newest switch was, or "new"; until the first training batch of a restarted round.
         drawn: when the library's graphs were drawn last, or this process has started.
         drawing: how many seconds that took.
         ending: whether it has just drawn what it draws when it restructures.
@@ -195,7 +195,7 @@ class _PaiState:
 
     def age(self, part: Any) -> str:
         """When a part of what the script has loaded was written, as `ages` has it; "" for anything else."""
-        return self.ages.get(id(part), (None, ""))[1]
+        return self.ages.get(id(part), (None, ""))[1] if self.switch_time else ""
 
 
 _pai = _PaiState()

@@ -1,0 +1,122 @@
+"""Find copies of the model's weights that are made before the training, and that it goes by all along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.holding import Holding
+from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import dotted, method_name, receiver
+from retrofit.survey.order import after_model
+from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Statement
+from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.model import Model
+from retrofit.survey.sites.optimizer import Optimizer
+from retrofit.survey.weights import changed_in_place
+
+#: What a copy that is kept, or taken back, is given to.
+_KEEPING = ("load_state_dict", "save", "print", "len")
+
+
+def find_starting_points(
+    origins: set[Origin], models: list[Model], optimizers: list[Optimizer], loops: list[EpochLoop], flow: Flow
+) -> list[CallSite]:
+    """Return what copies weights of the model that training then stays close to, or measures its way from.
+
+    A restarted round copies those that the rounds before have trained.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        optimizers: that train it. One of the project's own may go by copies that it is given.
+        loops: the epoch loops.
+    """
+    index, points = flow.index, _StartingPoints(origins, loops, flow)
+    copies = [
+        (call, holders)
+        for call, holders in points.copies()
+        if any(after_model(index.statement(call), model, flow) for model in models)
+    ]
+    built = [flow.origins(cst.parse_expression(one.target), one.scope) for one in optimizers if one.target]
+    own = [one.node for some in built for one in some if isinstance(one.node, cst.Call)]
+    own = [one for one in own if not index.qualified(one.func).startswith("torch.optim.")]
+    every = {node for _, holders in copies for node in holders}
+    found = []
+    for call, holders in copies:
+        copy = Holding(holders, flow)
+        taken = any(copy.holds(arg.value) for one in own for arg in one.args)
+        if (taken or points.read(holders, every)) and not points.changed(copy):
+            found.append(CallSite(node=call, index=index))
+    return found
+
+
+class _StartingPoints:
+    def __init__(self, origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> None:
+        self._flow, self._index = flow, flow.index
+        self._loops = {loop.statement for loop in loops}
+        self._training = called_in(flow.index, flow, *self._loops)
+        walks = self._index.method_calls("parameters", "named_parameters", "state_dict")
+        of_model = [call for call, held in walks if not origins.isdisjoint(self._origins(held))]
+        self._weights = Holding(of_model, flow)
+
+    def _origins(self, node: cst.BaseExpression) -> set[Origin]:
+        return self._flow.closure(set(self._flow.origins(node, self._index.scope_of(node))))
+
+    def _trains(self, here: Statement) -> bool:
+        return here.scope in self._training or not self._loops.isdisjoint(here.path)
+
+    def copies(self) -> Iterator[tuple[cst.Call, set[cst.CSTNode]]]:
+        """Yield what copies weights of the model before the training, each with the values that hold the copy."""
+        for call in self._index.calls:
+            deep = self._index.qualified(call.func) == "copy.deepcopy" and call.args
+            given = call.args[0].value if deep else receiver(call) if method_name(call) == "clone" else None
+            here = self._index.statement(call)
+            if given is not None and not self._trains(here) and self._weights.holds_in_turn(given):
+                yield call, set(self._holders(call, here))
+
+    def _holders(self, call: cst.Call, here: Statement) -> Iterator[cst.CSTNode]:
+        """Yield the value that a copy is, or is in, and what it is made an item of."""
+        around = {call, *self._index.ancestors(call)}
+        yield from (bound.value for bound in self._index.bound_in(here) if bound.value in around)
+        for node in around:
+            for target in node.targets if isinstance(node, cst.Assign) else ():
+                if isinstance(target.target, cst.Subscript):
+                    yield from (one.node for one in self._origins(target.target.value))
+
+    def read(self, holders: set[cst.CSTNode], every: set[cst.CSTNode]) -> bool:
+        """Whether the training reads what holds a copy, for more than to keep it, and nothing else than copies there.
+
+        Args:
+            holders: the values that hold it.
+            every: those that hold any.
+        """
+        for node in (*self._index.nodes_of(cst.Name), *self._index.attributes):
+            if not self._trains(self._index.statement(node)):
+                continue
+            made = {one.node for one in self._origins(node) if dotted(one.node) != "None"}
+            if not made.isdisjoint(holders) and made <= every and not self._keeps(node):
+                return True
+        return False
+
+    def _keeps(self, node: cst.CSTNode) -> bool:
+        """Whether a name is only given to what keeps its value, to a local function, or asked whether there is any."""
+        around = next(one for one in self._index.ancestors(node) if not isinstance(one, (cst.Arg, cst.Index)))
+        if isinstance(around, cst.Call) and around.func is not node:
+            return method_name(around) in _KEEPING or self._flow.called(around) is not None
+        return isinstance(around, cst.Comparison)
+
+    def changed(self, copy: Holding) -> bool:
+        """Whether the training changes a copy."""
+        given = [one for one, _ in changed_in_place(self._index)]
+        given += [
+            target.target.value
+            for node in self._index.nodes_of(cst.Assign)
+            for target in node.targets
+            if isinstance(target.target, cst.Subscript)
+        ]
+        return any(self._trains(self._index.statement(one)) and copy.holds_in_turn(one) for one in given)
