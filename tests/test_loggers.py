@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ def train_logging(folder: Path, imported: str, begin: str, log: str) -> None:
         ("    best_acc = 0.0\n", f"    if dist.get_rank() == 0:\n        {begin}\n    best_acc = 0.0\n"),
         (PRINTED, f"{PRINTED}            {log}\n"),
     )
-    result = train(folder, text, python=sys.executable)
+    result = train(folder, text)
     assert [len(one) for one in rounds(result)] == [6, 6], shown(result)
 
 

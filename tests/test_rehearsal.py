@@ -238,7 +238,7 @@ def test_what_only_short_loaders_break_is_rehearsed_with_whole_ones(tmp_path: Pa
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
     started = "    torch.multiprocessing.spawn(main, args=(args,), nprocs=2)\n"
     script, _ = extracting(tmp_path, in_processes(started), "range(32)")
-    result = rehearse(script, python=sys.executable)
+    result = rehearse(script)
     assert "KeyError: 12). Rehearsing again, with whole ones." in result.stdout, shown(result)
     assert "went well" in result.stdout, shown(result)
 

@@ -1068,7 +1068,7 @@ def test_a_script_that_insists_on_two_gpus_initialises_on_one(tmp_path: Path) ->
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS + "torch.cuda.device_count = lambda: COUNT\n")
     number = "    number = torch.cuda.device_count()\n    assert number >= 2, 'two GPUs, please'\n"
     text = in_processes(number + "    torch.multiprocessing.spawn(main, args=(args,), nprocs=number)\n")
-    result = train(tmp_path, text, python=sys.executable)
+    result = train(tmp_path, text)
     assert [len(one) for one in rounds(result)] == [6, 6]
     assert "two GPUs" not in result.stdout
 
@@ -1082,7 +1082,7 @@ def test_a_script_whose_option_tells_the_number_of_processes_initialises_with_on
     joined = "rank=rank, world_size=args.number)\n"
     option = '    parser.add_argument("--number", type=int, default=2)\n'
     text = swapped(text, ("rank=rank, world_size=2)\n", joined + met), ("    args = p", f"{option}    args = p"))
-    result = train(tmp_path, text, python=sys.executable)
+    result = train(tmp_path, text)
     assert [len(one) for one in rounds(result)] == [6, 6]
 
 
@@ -1091,14 +1091,14 @@ def test_a_script_that_names_another_gpu_is_told_how_to_initialise(tmp_path: Pat
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
     text = swapped(DDP, ("from torch import nn\n", "import two_gpus\nfrom torch import nn\n"))
     text = swapped(text, ("    args = p", "    torch.cuda.set_device(1)\n    args = p"))
-    result = train(tmp_path, text, python=sys.executable, INIT_GPUS="first")
+    result = train(tmp_path, text, INIT_GPUS="first")
     assert result.returncode not in (0, None), shown(result)
     told = r"if it names others \('invalid device ordinal'\), .* INIT_GPUS=all shows it all"
     assert re.search(told, result.stdout), shown(result)
-    rehearsed = train(tmp_path, text, python=sys.executable, REHEARSE="only", INIT_GPUS="first")
+    rehearsed = train(tmp_path, text, REHEARSE="only", INIT_GPUS="first")
     assert re.search(told, rehearsed.stdout), shown(rehearsed)
     again = ["bash", "train_distributed.sh"]  # whose default is all
-    assert len(rounds(run(again, tmp_path, NUM_GPUS="2", PYTHON=sys.executable))) == 2
+    assert len(rounds(run(again, tmp_path, NUM_GPUS="2", PYTHON=training_python()))) == 2
 
 
 def test_a_script_that_divides_its_batch_initialises_with_the_share_of_a_process(tmp_path: Path) -> None:
@@ -1346,7 +1346,7 @@ def test_processes_do_not_train_on_when_torchrun_is_killed(tmp_path: Path) -> No
             "        acc = validate(model, epoch)\n",
         ),
     )
-    result = train(tmp_path, text, python=sys.executable)
+    result = train(tmp_path, text, python=sys.executable)  # a fork's parent is the one that forks
     assert result.returncode == 137, shown(result)
     pids = [int(path.name.removeprefix("rank")) for path in tmp_path.glob("rank*")]
     assert len(pids) == 2
