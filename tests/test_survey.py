@@ -5063,6 +5063,37 @@ def test_layer_that_another_function_puts_into_the_model_is_told(change: str, to
     assert told in disorder if told else disorder == ""
 
 
+_BUILT_OF = """
+class Whole(torch.nn.Module):
+    def __init__(self, backbone):
+        super().__init__()
+        backbone.fc = torch.nn.Linear(3, 4)
+        self.backbone = backbone
+
+
+"""
+_PUTS = """
+def headed(backbone):
+    backbone.add_module('fc', torch.nn.Linear(3, 4))
+    return backbone
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("putting", "name"),
+    [pytest.param(_BUILT_OF, "Whole", id="constructor"), pytest.param(_PUTS, "headed", id="function")],
+)
+@pytest.mark.parametrize(
+    ("given", "told"), [pytest.param("other", False, id="another object"), pytest.param("model", True, id="the model")]
+)
+def test_layer_is_put_into_what_the_call_is_given(putting: str, name: str, given: str, told: bool) -> None:
+    built = f"{putting}model, other = Net(), Net()\nmodel = {name}(model)\n"
+    disorder = survey_of(script(before=f"late = {name}({given})").replace("model = Net()\n", built)).disorder
+    assert ("another layer" in disorder) == told
+
+
 _PUTS_ONCE = """
 def attach(net):
     BEGIN
