@@ -19,7 +19,7 @@ import torch
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
-from .layers import _pai_are_equal
+from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
 from .rates import _pai_put_rates_back
@@ -96,13 +96,15 @@ _pai_load_into = torch.nn.Module.load_state_dict
 def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *arguments: Any, **keywords: Any) -> Any:
     """Load a checkpoint with dendrites into a model that has none, where a switch file or the trained one brings them.
 
-    Else torch says what does not fit.
+    So does a model of another class that takes its weights from the trained one, as a teacher. Else torch says what
+    does not fit.
     """
     grown = any(_pai_layer_of(name) is not None for name in state_dict)
     _pai_grow_as_trained(module, grown)
     if grown:
-        if _pai.model is None and load_folder():
-            state_dict = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
+        plain = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
+        if load_folder() and (_pai.model is None or _pai_is_taught(module, plain)):
+            state_dict = plain
         elif not (load_folder() or any(map(_pai_is_grown, _pai_modules(module)))):
             _pai_keep(
                 "What the script loads has dendrites, and the model has none: start with --pai_load_folder and the "
@@ -117,6 +119,24 @@ def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *argum
             f"({loaded.unexpected_keys[0]}, ...): they stay as they were"
         )
     return loaded
+
+
+def _pai_is_taught(module: torch.nn.Module, plain: dict[str, Any]) -> bool:
+    """Is it a model of another class than the trained one, which takes all of its weights, but no dendrites, from that?
+
+    One of its class may be what is tested, where dendrites must not be missing.
+    """
+    bare = _pai_unwrap(module)
+    alike = type(_pai.model) in (type(module), type(bare))
+    if _pai.complete or alike or any(map(_pai_is_layer, _pai_modules(bare))):
+        return False
+    taught = _pai_fits(plain, module.state_dict())
+    if taught:
+        _pai_keep(
+            f"{type(bare).__name__} is another model than the trained one, and takes over no dendrites where the "
+            "script loads that one's weights into it"
+        )
+    return taught
 
 
 # What models that were built anew were before they got the dendrites of the trained one.
