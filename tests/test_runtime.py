@@ -1337,6 +1337,28 @@ def test_goes_on_after_a_backward_pass_of_something_else(perforate: Callable[...
     assert not Path("PAI/array_dims.csv").exists()
 
 
+def test_the_initialisation_leaves_no_checkpoint_of_its_training(
+    perforate: Callable[..., Any], helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that always resumes would begin its first round with it."""
+    import torch
+
+    monkeypatch.setenv("PAI_PERFORATE_MODEL_PARALLEL", "1")
+    model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    torch.save({"old": 1}, "begin.pt")
+    model[0](torch.ones(1, 2)).sum().backward()  # the other one may get a gradient later
+    helper.finish_initialization()
+    for number in (1, 2):
+        torch.save({"epoch": number}, "last.pt")
+        torch.save({"epoch": number}, "moved.pt")
+        assert torch.load("last.pt") == {"epoch": number}
+        Path("moved.pt").unlink()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization(last=True)
+    assert not Path("last.pt").exists()
+    assert torch.load("begin.pt") == {"old": 1}
+
+
 def test_says_that_no_backward_pass_reaches_the_model(
     perforate: Callable[..., Any],
     helper: ModuleType,

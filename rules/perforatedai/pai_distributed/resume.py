@@ -5,6 +5,7 @@ from its own checkpoint, which may be of an earlier structure. Only a checkpoint
 switch, with the same structure, is of this round, and so it goes on from there.
 """
 
+import contextlib
 import copy
 import functools
 import io
@@ -242,18 +243,35 @@ for _pai_kind in list(vars(torch.optim.lr_scheduler).values()):
 _pai_torch_load, _pai_torch_save = torch.load, torch.save
 # What the initialisation run has saved instead of replacing files, by their paths.
 _pai_saved: dict[str, io.BytesIO] = {}
+# The files that it has made as it trained.
+_pai_made: set[str] = set()
 
 
 @functools.wraps(_pai_torch_save)
 def _pai_save(obj: Any, f: Any, *arguments: Any, **keywords: Any) -> None:
     """Save, but let the initialisation run, whose model no later one goes on with, replace no checkpoint."""
-    if initializing() and isinstance(f, (str, os.PathLike)) and os.path.exists(f):
-        _pai_say(f"{os.fspath(f)} stays as it is: the initialisation run replaces no checkpoint")
-        _pai_saved[os.path.abspath(f)] = f = io.BytesIO()
+    if initializing() and isinstance(f, (str, os.PathLike)) and (path := os.path.abspath(f)) not in _pai_made:
+        if os.path.exists(f):
+            _pai_say(f"{os.fspath(f)} stays as it is: the initialisation run replaces no checkpoint")
+            _pai_saved[path] = f = io.BytesIO()
+        elif _pai.passes or _pai.idle_passes:
+            _pai_made.add(path)
     _pai_torch_save(obj, f, *arguments, **keywords)
 
 
 torch.save = _pai_save
+
+
+def _pai_remove_made() -> None:
+    """Remove the checkpoints of the initialisation run, from which a script that resumes would begin the first round.
+
+    What a script writes before it trains, such as the weights that it begins with, stays.
+    """
+    for path in sorted(_pai_made):
+        with contextlib.suppress(OSError):  # the script has moved or removed it
+            os.remove(path)
+            _pai_say(f"{path} is removed: the initialisation run leaves no checkpoint")
+    _pai_made.clear()
 
 
 @functools.wraps(_pai_torch_load)
