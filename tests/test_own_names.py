@@ -214,6 +214,34 @@ def test_another_model_takes_no_dendrites_when_training_is_complete(helper: Modu
             other.load_state_dict(grown.state_dict())
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_model_of_another_class_takes_the_weights_that_it_has_in_training(
+    helper: ModuleType,
+    plain: Any,
+    grown: Any,
+    wrapped: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A teacher follows its student without dendrites, which it has no place for."""
+    import torch
+
+    monkeypatch.setenv("PAI_LOAD_FOLDER", "PAI")
+    teacher: torch.nn.Module = torch.nn.ModuleList(layers())
+    state = {name: torch.full_like(value, 2) for name, value in grown.state_dict().items()}
+    if wrapped:
+        teacher, state = torch.nn.DataParallel(teacher), {f"module.{name}": value for name, value in state.items()}
+    for _ in range(2):
+        teacher.load_state_dict(state)
+    assert all((value == 2).all() for value in teacher.state_dict().values())
+    assert capsys.readouterr().out.count("takes over no dendrites") == 1
+    with pytest.raises(RuntimeError, match=r"Unexpected key.*pai_dendrites"):
+        plain.load_state_dict(grown.state_dict())  # of the trained one's class, which may be tested
+    smaller = torch.nn.ModuleList(layers()[:1])
+    with pytest.raises(RuntimeError, match=r"Unexpected key.*pai_dendrites"):
+        smaller.load_state_dict(grown.state_dict())
+
+
 @pytest.mark.parametrize("cut", [False, True])
 def test_weights_of_dendrites_are_loaded_by_those_names(grown: Any, cut: bool) -> None:
     import torch

@@ -683,3 +683,73 @@ def test_a_counter_that_only_numbers_files_goes_on_in_a_later_round(tmp_path: Pa
         'Scheduled(optimizer, steps=pai_distributed.from_the_start(last, "last") + 1), Logger(optimizer, last)'
         in written
     )
+
+
+COUNTED = """import argparse
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Net(torch.nn.Module):
+    def __init__(self, args):
+        super().__init__()
+        self.begin(args)
+
+    def begin(self, args):
+        self.k = 10 * (args.start_epoch - 1)
+
+def load(args, model):
+    checkpoint = torch.load("last.pt")
+    args.start_epoch = checkpoint["epoch"] + 1
+    HANDED
+    model.load_state_dict(checkpoint["model"])
+
+def main(args):
+    model = DDP(Net(args))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.resume:
+        load(args, model)
+    for epoch in range(args.start_epoch, args.epochs + 1):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        acc = evaluate(model)
+        torch.save({"epoch": epoch, "model": model.state_dict()}, "last.pt")
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--start_epoch", type=int, default=1)
+parser.add_argument("--epochs", type=int, default=10)
+parser.add_argument("--resume", action="store_true")
+main(parser.parse_args())
+"""
+
+
+@pytest.mark.parametrize(
+    ("handed", "anew"),
+    [
+        pytest.param("model.module.begin(args)", True, id="by a method"),
+        pytest.param("model.module.k = 10 * (args.start_epoch - 1)", True, id="as an attribute"),
+        pytest.param("print(args.start_epoch)", False, id="to nothing"),
+        pytest.param("logger.step = 10 * (args.start_epoch - 1)", False, id="to no module"),
+    ],
+)
+def test_a_restored_number_that_the_model_counts_on_from_begins_anew_where_it_is_read(
+    tmp_path: Path, handed: str, anew: bool
+) -> None:
+    text = COUNTED.replace("HANDED", handed)
+    if "begin" not in handed:
+        text = text.replace("        self.begin(args)\n", "        self.k = 0\n").replace(
+            "10 * (args.start_epoch - 1)\n\n", "0\n\n"
+        )
+    plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    written = " ".join(rewritten(plan).split())
+    first = 'pai_distributed.from_the_start( checkpoint["epoch"] + 1, "args.start_epoch", just_read=True )'
+    assert (first.replace("( ", "(").replace(" )", ")") in written.replace("( ", "(").replace(" )", ")")) is anew
+    assert (
+        'args.start_epoch = pai_distributed.from_the_start(args.start_epoch, "args.start_epoch")' in written
+    ) is anew
+    if anew:
+        again = plan_of(tmp_path, rewritten(plan), Options(metric="acc", mode="max"))
+        assert "train.py" not in [file.path.name for file in again.files]

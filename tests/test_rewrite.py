@@ -938,6 +938,30 @@ def test_unused_parameters_are_searched_where_the_script_or_the_run_asks_for_it(
     assert f"find_unused_parameters={written})" in after
 
 
+CHOSEN = """
+import sys
+if sys.platform == "win32":
+    parallel = torch.nn.DataParallel
+else:
+    parallel = DDP
+"""
+
+
+@pytest.mark.parametrize("given", ["", ", **options"])
+def test_a_wrapper_of_either_kind_is_given_what_it_takes_when_it_runs(tmp_path: Path, given: str) -> None:
+    text = script("pai = evaluate(model)\n", before="options = dict(find_unused_parameters=True)")
+    text = text.replace("\n\nmodel = Net()", f"\n{CHOSEN}\nmodel = Net()")
+    text = text.replace("= DDP(model)", f"= parallel(model, device_ids=[0]{given})")
+    after = rewritten(plan_of(tmp_path, text, Options(metric="pai", mode="max")))
+    assert f"model = pai_distributed.either_wrapper(parallel)(model, device_ids=[0]{given})" in after
+    assert "    pai_distributed.keep_tracker_state_local(model)\n" in after
+    assert "    model = pai_distributed.on_one_device(model)\n" in after  # as DataParallel moves its inputs
+    assert "unused_parameters=pai" not in after
+    again = plan_of(tmp_path, after, Options(metric="pai", mode="max"))
+    assert not again.questions
+    assert "train.py" not in [file.path.name for file in again.files]
+
+
 def iterating(tmp_path: Path, loop: str, before: str = "", after: str = "") -> str:
     """Return what becomes of a script from its training loop on."""
     head = script(before=before).partition("for epoch in")[0]

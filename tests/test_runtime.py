@@ -397,6 +397,29 @@ def test_a_thawed_model_is_searched_for_unused_parameters(helper: ModuleType, pe
     assert helper.finds_unused_parameters() is True
 
 
+def test_a_chosen_wrapper_is_asked_to_search_where_it_can(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    class Wrapper(torch.nn.parallel.DistributedDataParallel):
+        def __init__(self, module: Any, **given: Any) -> None:
+            self.__dict__["given"] = given
+
+    class Shares(torch.nn.DataParallel[Any]):
+        def __init__(self, module: Any, **given: Any) -> None:
+            self.__dict__["given"] = given
+
+    def given(wrapper: Any, **keywords: Any) -> Any:
+        return helper.either_wrapper(wrapper)(torch.nn.Linear(2, 2), **keywords).__dict__["given"]
+
+    monkeypatch.setattr(helper._pai, "backpropagates", True)
+    assert given(Wrapper, dim=1) == {"dim": 1, "find_unused_parameters": True}
+    assert given(Shares, dim=1) == {"dim": 1}
+    monkeypatch.setattr(helper._pai, "backpropagates", False)
+    partial = functools.partial(Wrapper, find_unused_parameters=True)
+    assert given(partial) == {"find_unused_parameters": True}
+    assert given(partial, find_unused_parameters=False) == {"find_unused_parameters": False}
+
+
 def test_tables_are_of_the_newest_score_and_graphs_of_the_end(
     helper: ModuleType, perforate: Callable[..., Any]
 ) -> None:
@@ -1358,6 +1381,28 @@ def test_goes_on_after_a_backward_pass_of_something_else(perforate: Callable[...
     assert not Path("PAI/array_dims.csv").exists()
 
 
+def test_the_initialisation_leaves_no_checkpoint_of_its_training(
+    perforate: Callable[..., Any], helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that always resumes would begin its first round with it."""
+    import torch
+
+    monkeypatch.setenv("PAI_PERFORATE_MODEL_PARALLEL", "1")
+    model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    torch.save({"old": 1}, "begin.pt")
+    model[0](torch.ones(1, 2)).sum().backward()  # the other one may get a gradient later
+    helper.finish_initialization()
+    for number in (1, 2):
+        torch.save({"epoch": number}, "last.pt")
+        torch.save({"epoch": number}, "moved.pt")
+        assert torch.load("last.pt") == {"epoch": number}
+        Path("moved.pt").unlink()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization(last=True)
+    assert not Path("last.pt").exists()
+    assert torch.load("begin.pt") == {"old": 1}
+
+
 def test_says_that_no_backward_pass_reaches_the_model(
     perforate: Callable[..., Any],
     helper: ModuleType,
@@ -1709,6 +1754,22 @@ def test_a_later_round_begins_where_the_first_one_did_however_its_epochs_are_sho
     planned = helper._pai_from_the_start(shown(range(2, 3)))
     assert not isinstance(planned, Bar) or planned.total == len(told)
     assert list(planned) == told
+
+
+@pytest.mark.parametrize(("written", "begun"), [(0.0, 1), (2e9, 7)])
+def test_a_number_that_was_just_read_counts_where_its_checkpoint_is_of_this_round(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, written: float, begun: int
+) -> None:
+    import torch
+
+    perforate(torch.nn.Linear(2, 2), initialize=False)
+    helper.from_the_start(1, "first")
+    torch.save({"epoch": 6}, "last.pt")
+    os.utime("last.pt", (written, written))
+    monkeypatch.setattr(helper._pai, "switch_time", 1e9)
+    monkeypatch.setattr(helper._pai, "restored", {"weight": torch.ones(1)})
+    read = torch.load("last.pt")["epoch"] + 1
+    assert helper.from_the_start(read, "first", just_read=True) == begun
 
 
 def test_without_a_perforated_model_a_learning_rate_may_move(

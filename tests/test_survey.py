@@ -5133,6 +5133,37 @@ def test_layer_that_another_function_puts_into_the_model_is_told(change: str, to
     assert told in disorder if told else disorder == ""
 
 
+_BUILT_OF = """
+class Whole(torch.nn.Module):
+    def __init__(self, backbone):
+        super().__init__()
+        backbone.fc = torch.nn.Linear(3, 4)
+        self.backbone = backbone
+
+
+"""
+_PUTS = """
+def headed(backbone):
+    backbone.add_module('fc', torch.nn.Linear(3, 4))
+    return backbone
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("putting", "name"),
+    [pytest.param(_BUILT_OF, "Whole", id="constructor"), pytest.param(_PUTS, "headed", id="function")],
+)
+@pytest.mark.parametrize(
+    ("given", "told"), [pytest.param("other", False, id="another object"), pytest.param("model", True, id="the model")]
+)
+def test_layer_is_put_into_what_the_call_is_given(putting: str, name: str, given: str, told: bool) -> None:
+    built = f"{putting}model, other = Net(), Net()\nmodel = {name}(model)\n"
+    disorder = survey_of(script(before=f"late = {name}({given})").replace("model = Net()\n", built)).disorder
+    assert ("another layer" in disorder) == told
+
+
 _PUTS_ONCE = """
 def attach(net):
     BEGIN
@@ -5296,22 +5327,22 @@ def test_of_a_model_and_a_copy_that_is_wrapped_too_the_one_that_is_trained_count
 
 
 @pytest.mark.parametrize(
-    ("before", "wrap", "choice"),
+    ("before", "wrap", "kinds", "choice"),
     [
-        ("wrap = partial(DDP, device_ids=[0])", "wrap", ""),
-        ("wrap = DDP if many else nn.DataParallel", "wrap", "DistributedDataParallel or DataParallel"),
-        ("wrap = DDP if many else (lambda one: one)", "wrap", "DistributedDataParallel or something else"),
-        ("wrap = {'a': DDP, 'b': DDP}", "wrap[name]", ""),
-        ("if many:\n    wrap = partial(DDP, device_ids=[0])\nelse:\n    wrap = DDP", "wrap", ""),
+        ("wrap = partial(DDP, device_ids=[0])", "wrap", ("ddp",), ""),
+        ("wrap = DDP if many else nn.DataParallel", "wrap", ("ddp", "dp"), ""),
+        ("wrap = DDP if many else (lambda one: one)", "wrap", ("ddp",), "DistributedDataParallel or something else"),
+        ("wrap = {'a': DDP, 'b': DDP}", "wrap[name]", ("ddp",), ""),
+        ("if many:\n    wrap = partial(DDP, device_ids=[0])\nelse:\n    wrap = DDP", "wrap", ("ddp",), ""),
     ],
 )
-def test_wrapper_by_another_name_is_one(before: str, wrap: str, choice: str) -> None:
+def test_wrapper_by_another_name_is_one(before: str, wrap: str, kinds: tuple[str, ...], choice: str) -> None:
     text = script().replace("= DDP(model)", f"= {wrap}(model)")
     text = text.replace(
         "model = Net()", f"from functools import partial\nfrom torch import nn\n{before}\nmodel = Net()", 1
     )
     (wrapper,) = survey_of(text).wrappers
-    assert (wrapper.kind, wrapper.choice, wrapper.module) == ("ddp", choice, "model")
+    assert (wrapper.kind, wrapper.kinds, wrapper.choice, wrapper.module) == ("ddp", kinds, choice, "model")
 
 
 def test_what_a_partial_gives_a_wrapper_is_given() -> None:

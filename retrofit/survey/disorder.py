@@ -195,13 +195,13 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
         if not holder or value is None or not is_layer(value, flow) or not sooner(place, index.parents[value]):
             continue
         names = flow.names_of(origins, place.scope)
-        late = any(after_model(place, model, flow) for model in models)
+        late = any(after_model(place, model, flow, origins) for model in models)
         if late and any(holder == name or holder.startswith(f"{name}.") for name in names):
             return f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
     built = Holding({origin.node for origin in origins}, flow)
     for node, owner in puts_in(flow):
         place = index.statement(node)
-        late = sooner(place, node) and any(after_model(place, model, flow) for model in models)
+        late = sooner(place, node) and any(after_model(place, model, flow, origins) for model in models)
         if late and built.holds(owner):
             return f"`{index.source.code(node)}` puts another layer into it after that, at {index.place(node)}"
     for call in index.calls:

@@ -158,6 +158,10 @@ class Names:
         heirs = [c for c in self._classes_with[name] if c is not holder and holder in self.lineage(c)]
         return heirs[0].inner[name] if len(heirs) == 1 else found
 
+    def _gives_first(self, call: cst.Call) -> bool:
+        """Whether a call gives its first argument as it is called with more: a partial, or a recipe's function."""
+        return self.index.qualified(call.func) == "functools.partial" or self.index.is_provided(call.func)
+
     def meanings(
         self,
         node: cst.BaseExpression | None,
@@ -178,7 +182,7 @@ class Names:
         elif chosen := chosen_of(node):
             for one in chosen:
                 yield from self.meanings(one, scope, given, seen)
-        elif isinstance(node, cst.Call) and self.index.qualified(node.func) == "functools.partial" and node.args:
+        elif isinstance(node, cst.Call) and node.args and self._gives_first(node):
             yield from self.meanings(node.args[0].value, scope, (*given, *node.args[1:]), seen)
         elif node is None or name is None:
             yield "", given

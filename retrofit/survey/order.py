@@ -103,11 +103,15 @@ def starting(first: Statement, second: Statement, flow: Flow) -> cst.Call | None
     return next((call for call in calls if flow.spawns(call) or flow.starts_process(call)), None)
 
 
-def after_model(place: Statement, model: Model, flow: Flow) -> bool:
-    """Whether a statement runs after the model is perforated, as far as is seen."""
+def after_model(place: Statement, model: Model, flow: Flow, origins: Set[Origin] = frozenset()) -> bool:
+    """Whether a statement runs after the model is perforated, as far as is seen.
+
+    Args:
+        origins: where the model is built, if the statement counts only in calls that are given it.
+    """
     if place.scope is model.scope:
         return place.order > model.statement.order and model.statement not in place.path
-    here, made = ways_to(place, flow), ways_to(model.statement, flow)
+    here, made = ways_to(place, flow, origins), ways_to(model.statement, flow)
     inner = next((scope for scope in (model.scope, place.scope) if scope in here and scope in made), None)
     return any(
         one.order > other.order and other not in one.path and not exclude_each_other(one, other)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import takewhile
+from collections.abc import Iterable, Iterator
+from itertools import product, takewhile
 
 import libcst as cst
 
@@ -45,7 +45,7 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop], scheduler
     whole = (*loaded.leaving(), *loaded.taking_all(), *loaded.scheduling(schedulers))
     found = dict.fromkeys(whole, "") | loaded.taking()
     ending = [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
-    return [*ending, *loaded.scheduled_by_hand(counters)]
+    return [*ending, *loaded.scheduled_by_hand(counters), *loaded.counted_in_modules()]
 
 
 class _Loaded:
@@ -145,6 +145,27 @@ class _Loaded:
                 for part in (part for arg in call.args for part in named_in(arg.value)):
                     if flow.variable(name := dotted(part) or "", here.scope) in restored:
                         yield Resumption(node=part, index=index, anchors={"number": part}, number=name)
+
+    def counted_in_modules(self) -> Iterator[Resumption]:
+        """Yield what a checkpoint gives to a number with which a loop begins, and of which a module makes its own."""
+        index, flow = self._index, self._flow
+        begins = [(loop, name) for loop in self._loops for name in _begin_names(loop)]
+        for bound, (loop, name) in product(index.bindings, begins):
+            here, value = bound.statement, bound.value
+            if value is None or not _is_same(flow, bound.target, here.scope, name, loop.scope):
+                continue
+            if not self._is_early(here) or not self._is_loaded(value, here):
+                continue
+            made = (
+                one
+                for one in index.bindings
+                if one.value is not None and _is_of_module(flow, one) and may_follow(one.statement, here, flow)
+                for part in named_in(one.value)
+                if _is_same(flow, dotted(part) or "", one.statement.scope, name, loop.scope)
+            )
+            if next(made, None) is not None:
+                loop.resumed += [name] if name not in loop.resumed else []
+                yield Resumption(node=value, index=index, anchors={"number": value}, number=name, read=True)
 
     def taking(self) -> dict[Statement, str]:
         """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
@@ -246,13 +267,39 @@ def _may_come_first(binding: Binding, loop: EpochLoop) -> bool:
 
 def _begun(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:
     """Yield what an epoch loop begins with: in `range(first, 10)`, or counted up to where a `while` ends."""
+    names: Iterable[str] = _begin_names(loop)
     if isinstance(loop.node, cst.While):
         counted = {b.target for b in index.bound_in(loop.statement) if increments(b)}
-        yield from (flow.member(name, loop.scope) for name in names_in(loop.node.test) if name in counted)
-    elif isinstance(loop.node, cst.For):
-        for call in nodes_in(loop.node.iter):
-            if isinstance(call, cst.Call) and last_name(call.func) in ("range", "trange") and len(call.args) > 1:
-                yield from (flow.member(name, loop.scope) for name in names_in(call.args[0].value))
+        names = (name for name in names_in(loop.node.test) if name in counted)
+    yield from (flow.member(name, loop.scope) for name in names)
+
+
+def _begin_names(loop: EpochLoop) -> Iterator[str]:
+    """Yield the names in the first number of a loop's range."""
+    for call in nodes_in(loop.node.iter) if isinstance(loop.node, cst.For) else ():
+        if isinstance(call, cst.Call) and last_name(call.func) in ("range", "trange") and len(call.args) > 1:
+            yield from names_in(call.args[0].value)
+
+
+def _is_same(flow: Flow, name: str, scope: Scope, other: str, inside: Scope) -> bool:
+    """Whether two names mean one variable, or one attribute of an object that functions have by names of their own."""
+    (held, _, part), (holder, _, attribute) = name.rpartition("."), other.rpartition(".")
+    if part != attribute or bool(held) != bool(holder):
+        return False
+    if flow.member(name, scope) == flow.member(other, inside):
+        return True
+    return bool(held) and not flow.deep_origins(cst.parse_expression(held), scope).isdisjoint(
+        flow.deep_origins(cst.parse_expression(holder), inside)
+    )
+
+
+def _is_of_module(flow: Flow, bound: Binding) -> bool:
+    """Whether what gets a value is an attribute of a module of the project's own."""
+    holder, scope = bound.target.rpartition(".")[0], bound.statement.scope
+    classes = {scope.enclosing_class} if holder == "self" else set()
+    if holder and holder != "self":
+        classes = {flow.class_made(one.node) for one in flow.deep_origins(cst.parse_expression(holder), scope)}
+    return any(one is not None and flow.root(one).startswith("torch.nn.") for one in classes)
 
 
 def _set_in_schedulers(flow: Flow, schedulers: list[Scheduler]) -> Iterator[tuple[Binding, cst.BaseExpression]]:

@@ -88,23 +88,25 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 fresh="" if target or returned else _name_before(index, whole, module, found),
                 moved="" if module else split_moves(index, operand)[1],
                 preset=[arg for _, given in meant for arg in given],
+                kinds=_kinds(index, meant) or (kind,),
                 choice=_choice(index, meant),
                 idle=not begins and is_idle(call),
                 closed="" if takes else index.source.code(call.func),
-                anchors={"operand": operand, "call": call, "whole": whole, **dict(spread[-1:])},
+                anchors={"operand": operand, "call": call, "function": call.func, "whole": whole, **dict(spread[-1:])},
             )
         )
     return found
 
 
+def _kinds(index: Index, meant: Sequence[tuple[str, object]]) -> tuple[str, ...]:
+    """Return the kinds of the wrappers of which one is called."""
+    return tuple(by for by, names in index.knowledge.wrappers.items() if any(full in names for full, _ in meant))
+
+
 def _choice(index: Index, meant: Sequence[tuple[str, object]]) -> str:
-    """Return the wrappers of which one is called, where these take other arguments or there is something else."""
-    kinds = [{full for full, _ in meant} & names for names in index.knowledge.wrappers.values()]
-    names = [found.pop().rpartition(".")[2] for found in kinds if found]
-    others = any(index.knowledge.known(Wraps, full) is None for full, _ in meant)
-    return (
-        " or ".join([*names, *(["something else"] if others else [])]) if names and (others or len(names) > 1) else ""
-    )
+    """Return the wrappers of which one is called, where it may be something else as well."""
+    names = [full.rpartition(".")[2] for full, _ in meant if index.knowledge.known(Wraps, full) is not None]
+    return " or ".join([*dict.fromkeys(names), "something else"]) if names and len(names) < len(meant) else ""
 
 
 def wrapping_calls(wrapper: Wrapper, flow: Flow) -> list[cst.Call]:
@@ -420,7 +422,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
         if own is not None and "__getattr__" in own.inner:
             continue  # it passes on the model's attributes, as no other wrapper does
         wrapper.own = wrapper.kind == "dp" and own is not None and own.kind == "class" and "scatter" not in own.inner
-        wrapper.moves_inputs = wrapper.kind == "dp" or (
+        wrapper.moves_inputs = "dp" in wrapper.kinds or (
             devices is not None
             and dotted(devices) != "None"
             and not asking  # such a script may treat what is no DistributedDataParallel as a bare model

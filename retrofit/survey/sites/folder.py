@@ -36,12 +36,15 @@ class NewFolder(Site):
 class Resumption(Site):
     """A statement by which a checkpoint of the script's own, of an earlier round, would end a later one at once.
 
-    Or the number of an earlier start with which a schedule of the project's own begins, which is its anchor "number".
+    Or the number of an earlier start with which a schedule of the project's own begins, or which a script reads for a
+    loop and for a module that counts by itself; it is the anchor "number".
 
     Attributes:
         alone: the name to which nothing else gives a value, "" where it may be left out.
-        number: the code of such a number, "" for a statement.
+        number: the name of such a number, "" for a statement.
+        read: whether it has just been read from a checkpoint.
     """
 
     alone: str = ""
     number: str = ""
+    read: bool = False

@@ -342,7 +342,7 @@ class Script(Site):
     def _wrappers_by_kind(self) -> dict[str, Wrapper]:
         """A wrapper of each kind, as far as no constant rules it out; all where one rules out each."""
         running = [wrapper for wrapper in self.wrappers if not wrapper.idle]
-        return {wrapper.kind: wrapper for wrapper in running or self.wrappers}
+        return {kind: wrapper for wrapper in running or self.wrappers for kind in wrapper.kinds}
 
     @property
     def stops(self) -> list[Stop]:

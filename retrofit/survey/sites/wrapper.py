@@ -16,7 +16,8 @@ class Wrapper(Site):
     """A model wrapped for several devices; `node` is the wrapper call.
 
     Attributes:
-        kind: "ddp" or "dp".
+        kind: "ddp" or "dp"; "ddp" where the script chooses one of them.
+        kinds: those of which the call takes one.
         target: what the wrapped model is assigned to, "" where it is not assigned plainly.
         operand: the code of what is wrapped.
         module: the name of the module in it: `model` for the operand `model.to(device)`, "" where the call builds it.
@@ -34,7 +35,7 @@ class Wrapper(Site):
         shared: whether others of them wrap other models.
         first: whether it is the first wrapper of its statement.
         preset: the arguments that a `functools.partial` gives it.
-        choice: the classes of which the call takes one, where not all are of this kind; "" for no choice.
+        choice: what the call takes one of, where that may be no wrapper; "" for no such choice.
         idle: whether a constant rules it out, and every process group too: `ddp = False`, and `if ddp:` around them.
         uncalled: where what is wrapped is not seen, the function around it that nothing was found to call; else "".
         own: whether its class is the project's own DataParallel, which may be called as no other is, and runs on one
@@ -43,6 +44,7 @@ class Wrapper(Site):
     """
 
     kind: str
+    kinds: tuple[str, ...]
     target: str
     operand: str
     module: str
@@ -70,6 +72,11 @@ class Wrapper(Site):
         """The wrapper call."""
         assert isinstance(self.node, cst.Call)
         return self.node
+
+    @property
+    def function(self) -> str:
+        """The code of what is called."""
+        return self.index.source.code(self.call.func)
 
     @property
     def name(self) -> str:

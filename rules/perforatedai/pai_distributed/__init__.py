@@ -29,12 +29,19 @@ from .process import initializing, load_folder, take_options
 from .rounds import end_of_training, from_the_start, planned_epochs, stop_training
 from .score import add_validation_score, note_score, noted_score, report_validation_score
 from .structure import load_latest_switch
-from .wrapping import finds_unused_parameters, keep_tracker_state_local, on_one_device, without_wrapper
+from .wrapping import (
+    either_wrapper,
+    finds_unused_parameters,
+    keep_tracker_state_local,
+    on_one_device,
+    without_wrapper,
+)
 
 __all__ = [
     "add_validation_score",
     "best_so_far",
     "configure_library",
+    "either_wrapper",
     "end_of_training",
     "fill_missing_gradients",
     "finds_unused_parameters",

@@ -8,6 +8,7 @@ from .layers import _pai_is_frozen, _pai_without_gradients
 from .process import _pai, _pai_fail, _pai_leave, _pai_rank, _pai_say
 from .processes import _pai_check_alone
 from .record import _pai_write
+from .resume import _pai_remove_made
 
 # So many backward passes a layer may rest, as with stochastic depth, before it counts as one that is not used.
 _pai_patience = 8
@@ -71,6 +72,7 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
         idle: the names of those that got no gradient.
     """
     _pai_check_alone()
+    _pai_remove_made()
     save = GPA.pc.get_save_name()
     frozen = [name for name, source in _pai.frozen.items() if source is None]
     frozen += [name for name in idle if _pai_is_frozen(layers[name]) and name not in frozen]

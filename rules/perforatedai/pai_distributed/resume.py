@@ -5,6 +5,7 @@ from its own checkpoint, which may be of an earlier structure. Only a checkpoint
 switch, with the same structure, is of this round, and so it goes on from there.
 """
 
+import contextlib
 import copy
 import functools
 import io
@@ -19,7 +20,7 @@ import torch
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
-from .layers import _pai_are_equal
+from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
 from .rates import _pai_put_rates_back
@@ -96,13 +97,15 @@ _pai_load_into = torch.nn.Module.load_state_dict
 def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *arguments: Any, **keywords: Any) -> Any:
     """Load a checkpoint with dendrites into a model that has none, where a switch file or the trained one brings them.
 
-    Else torch says what does not fit.
+    So does a model of another class that takes its weights from the trained one, as a teacher. Else torch says what
+    does not fit.
     """
     grown = any(_pai_layer_of(name) is not None for name in state_dict)
     _pai_grow_as_trained(module, grown)
     if grown:
-        if _pai.model is None and load_folder():
-            state_dict = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
+        plain = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
+        if load_folder() and (_pai.model is None or _pai_is_taught(module, plain)):
+            state_dict = plain
         elif not (load_folder() or any(map(_pai_is_grown, _pai_modules(module)))):
             _pai_keep(
                 "What the script loads has dendrites, and the model has none: start with --pai_load_folder and the "
@@ -117,6 +120,24 @@ def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *argum
             f"({loaded.unexpected_keys[0]}, ...): they stay as they were"
         )
     return loaded
+
+
+def _pai_is_taught(module: torch.nn.Module, plain: dict[str, Any]) -> bool:
+    """Is it a model of another class than the trained one, which takes all of its weights, but no dendrites, from that?
+
+    One of its class may be what is tested, where dendrites must not be missing.
+    """
+    bare = _pai_unwrap(module)
+    alike = type(_pai.model) in (type(module), type(bare))
+    if _pai.complete or alike or any(map(_pai_is_layer, _pai_modules(bare))):
+        return False
+    taught = _pai_fits(plain, module.state_dict())
+    if taught:
+        _pai_keep(
+            f"{type(bare).__name__} is another model than the trained one, and takes over no dendrites where the "
+            "script loads that one's weights into it"
+        )
+    return taught
 
 
 # What models that were built anew were before they got the dendrites of the trained one.
@@ -244,18 +265,35 @@ _pai_begin_anew(torch.optim.lr_scheduler.LRScheduler, "learning-rate schedule")
 _pai_torch_load, _pai_torch_save = torch.load, torch.save
 # What the initialisation run has saved instead of replacing files, by their paths.
 _pai_saved: dict[str, io.BytesIO] = {}
+# The files that it has made as it trained.
+_pai_made: set[str] = set()
 
 
 @functools.wraps(_pai_torch_save)
 def _pai_save(obj: Any, f: Any, *arguments: Any, **keywords: Any) -> None:
     """Save, but let the initialisation run, whose model no later one goes on with, replace no checkpoint."""
-    if initializing() and isinstance(f, (str, os.PathLike)) and os.path.exists(f):
-        _pai_say(f"{os.fspath(f)} stays as it is: the initialisation run replaces no checkpoint")
-        _pai_saved[os.path.abspath(f)] = f = io.BytesIO()
+    if initializing() and isinstance(f, (str, os.PathLike)) and (path := os.path.abspath(f)) not in _pai_made:
+        if os.path.exists(f):
+            _pai_say(f"{os.fspath(f)} stays as it is: the initialisation run replaces no checkpoint")
+            _pai_saved[path] = f = io.BytesIO()
+        elif _pai.passes or _pai.idle_passes:
+            _pai_made.add(path)
     _pai_torch_save(obj, f, *arguments, **keywords)
 
 
 torch.save = _pai_save
+
+
+def _pai_remove_made() -> None:
+    """Remove the checkpoints of the initialisation run, from which a script that resumes would begin the first round.
+
+    What a script writes before it trains, such as the weights that it begins with, stays.
+    """
+    for path in sorted(_pai_made):
+        with contextlib.suppress(OSError):  # the script has moved or removed it
+            os.remove(path)
+            _pai_say(f"{path} is removed: the initialisation run leaves no checkpoint")
+    _pai_made.clear()
 
 
 @functools.wraps(_pai_torch_load)

@@ -168,7 +168,7 @@ def _pai_first_range(planned: range) -> range:
     return range(start, first if counted else stop, planned.step)
 
 
-def from_the_start(number: Any, name: str) -> Any:
+def from_the_start(number: Any, name: str, *, just_read: bool = False) -> Any:
     """The number with which a counter of epochs or steps began in the first round, in each round.
 
     Put it before the training loop, for a counter that may go on from a checkpoint of the script's own.
@@ -176,6 +176,7 @@ def from_the_start(number: Any, name: str) -> Any:
     Args:
         number: with which the script begins.
         name: of the counter.
+        just_read: whether it is of the checkpoint that was loaded last, of which it is not yet known what becomes.
 
     Returns:
         The first round's, but where the script goes on from a checkpoint of this round.
@@ -183,7 +184,8 @@ def from_the_start(number: Any, name: str) -> Any:
     if not isinstance(number, int) or not GPA.pai_tracker:
         return number
     first = _pai_first(name, number)
-    if _pai.switch_time and not _pai.continues and number != first:
+    continues = _pai.continues or (just_read and any(age == "new" for _, age in list(_pai.ages.values())[-1:]))
+    if _pai.switch_time and not continues and number != first:
         _pai_say(f"This round begins with {name} {first} again, as the first one did")
         return first
     return number

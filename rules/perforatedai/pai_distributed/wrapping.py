@@ -56,6 +56,24 @@ def finds_unused_parameters(asked: Any = False) -> bool:
     return bool(asked) or _pai.backpropagates or any(parameter.requires_grad for parameter in idle)
 
 
+def either_wrapper(wrapper: Callable[..., torch.nn.Module]) -> Callable[..., torch.nn.Module]:
+    """Give what the script has chosen to wrap by, DistributedDataParallel with the search that it needs.
+
+    DataParallel takes no such argument.
+
+    Args:
+        wrapper: the class, or what functools.partial makes of it.
+    """
+    chosen, given = (wrapper.func, wrapper.keywords) if isinstance(wrapper, functools.partial) else (wrapper, {})
+
+    def wrap(*arguments: Any, **keywords: Any) -> torch.nn.Module:
+        if isinstance(chosen, type) and issubclass(chosen, DistributedDataParallel):
+            keywords["find_unused_parameters"] = finds_unused_parameters({**given, **keywords})
+        return wrapper(*arguments, **keywords)
+
+    return wrap
+
+
 class _PaiAlone(torch.nn.Module):
     """What scripts use of DistributedDataParallel, of one process, around a model that is not the wrapper itself."""
 
