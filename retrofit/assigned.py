@@ -144,31 +144,48 @@ def unassigned(text: str, reads: Iterable[int]) -> list[int]:
     Returns:
         The offsets of those names, in their order.
     """
-    starts = [0, *(match.end() for match in NEWLINE.finditer(text))]
-    places: dict[Place, int] = {}
-    for offset in reads:
-        line = bisect_right(starts, offset)
-        places[line, len(text[starts[line - 1] : offset].encode())] = offset
+    places = _places(text, reads)
     return sorted({places[place] for place in _Scope(parsed(text), frozenset(places), ()).faults()})
 
 
-def unassigned_names(text: str, names: Collection[str], turning: bool = False) -> set[str]:
+def _places(text: str, offsets: Iterable[int]) -> dict[Place, int]:
+    """Return where some offsets in a text are."""
+    starts = [0, *(match.end() for match in NEWLINE.finditer(text))]
+    lines = ((bisect_right(starts, offset), offset) for offset in offsets)
+    return {(line, len(text[starts[line - 1] : offset].encode())): offset for line, offset in lines}
+
+
+def unassigned_names(text: str, names: Collection[str], new: Collection[int] | None = None) -> set[str]:
     """Return those of some names that are read anywhere in a module where they may have no value.
 
     Args:
         text: the module's source, which compiles.
         names: the names.
-        turning: whether each loop makes a pass, as one over epochs or batches is meant to.
+        new: the offsets of the names in new code, where loops are asked about: each makes a pass, as one over epochs or
+            batches is meant to, and gives what it gives on any way out, but for the `break` of a new `if`.
     """
     tree = parsed(text)
+    told = _places(text, new or ())
+    breaks = None if new is None else frozenset(_breaks_of(tree, told))
     asked = [one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in names]
     read = {_place(one): one.id for one in asked if isinstance(one.ctx, ast.Load)}
-    return {read[place] for place in _Scope(tree, frozenset(read), (), turning).faults()}
+    return {read[place] for place in _Scope(tree, frozenset(read), (), breaks).faults()}
+
+
+def _breaks_of(tree: ast.Module, told: Collection[Place]) -> Iterator[ast.Break]:
+    """Yield each `break` right under an `if` whose condition has one of some names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If):
+            names = [one for one in ast.walk(node.test) if isinstance(one, ast.Name)]
+            yield from (
+                one for one in node.body if isinstance(one, ast.Break) and any(_place(n) in told for n in names)
+            )
 
 
 @dataclass
 class _Loop:
     breaks: list[_State | None] = field(default_factory=list)
+    ends: list[_State] = field(default_factory=list)
     turns: list[_State | None] = field(default_factory=list)
 
 
@@ -179,7 +196,8 @@ class _Scope:
         node: what opens the scope.
         reads: the places that are asked about.
         outer: the names of the scopes around it, innermost first, of a module at last; classes left out.
-        turning: whether each loop makes a pass.
+        breaks: the only ways of leaving a loop on which what others give may be lacking, where each makes a pass; None
+            where any may be one.
     """
 
     def __init__(
@@ -187,10 +205,10 @@ class _Scope:
         node: ast.Module | _Definition,
         reads: frozenset[Place],
         outer: tuple[frozenset[str], ...],
-        turning: bool = False,
+        breaks: frozenset[ast.Break] | None = None,
     ) -> None:
         self._node = node
-        self._turning = turning
+        self._breaks = breaks
         self._reads = reads
         self._outer = outer
         self._loops: list[_Loop] = []
@@ -235,7 +253,7 @@ class _Scope:
         for inner in self._inner:
             reads = frozenset(one for one in self._reads if inner.lineno <= one[0] <= (inner.end_lineno or 0))
             if reads:
-                yield from _Scope(inner, reads, around, self._turning).faults()
+                yield from _Scope(inner, reads, around, self._breaks).faults()
 
     def _bound_outside(self, name: str) -> bool:
         around = [*self._outer, self._declared, {"*"} if self._starred else set()]
@@ -279,7 +297,8 @@ class _Scope:
             return yes
         if isinstance(node, (ast.Break, ast.Continue)):
             loop = self._loops[-1]
-            (loop.breaks if isinstance(node, ast.Break) else loop.turns).append(state)
+            plain = loop.breaks if self._breaks is None or node in self._breaks else loop.ends
+            (plain if isinstance(node, ast.Break) else loop.turns).append(state)
             return None
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             state = self._name(node.target, state)
@@ -317,10 +336,14 @@ class _Scope:
                 break
             head = again
         if isinstance(node, ast.While):
-            over = self._test(node.test, turned)[1] if self._turning and turned is not None else over
-        elif self._turning or _has_items(node.iter):
+            over = self._test(node.test, turned)[1] if self._breaks is not None and turned is not None else over
+        elif self._breaks is not None or _has_items(node.iter):
             over = turned
-        return _join_all([self._block(node.orelse, over), *loop.breaks])
+        done = self._block(node.orelse, over)
+        ended = _join_all([done, *loop.ends])
+        if ended is not None and loop.ends:
+            ended = ended.having({name for one in (done, *loop.ends) if one for name in one.ways if one.has(name)})
+        return _join_all([ended, *loop.breaks])
 
     def _try(self, node: ast.Try, state: _State) -> _State | None:
         """Handlers begin with what no statement of the body takes away, as any of them may fail."""

@@ -134,7 +134,7 @@ def passed_over(index: Index, file: File, edits: Sequence[Edit], written: Rewrit
             for bound in index.bindings if around is not None else ():
                 if around in bound.statement.path and bound.statement.order > here.order:
                     given.setdefault(bound.target, edit)
-    for name, edit in _losing(given, file, written, turning=True):
+    for name, edit in _losing(given, file, written, leaving=True):
         line, column = file.source.position(edit.node)
         message = (
             f"the loop is left here once training is complete, which may be in its first turn, but what comes later \
@@ -144,7 +144,7 @@ reads `{name}`, which a turn gives its value only after this place. Give it a va
 
 
 def _losing(
-    given: dict[str, Edit], file: File, written: Rewriting, turning: bool = False
+    given: dict[str, Edit], file: File, written: Rewriting, leaving: bool = False
 ) -> Iterator[tuple[str, Edit]]:
     """Yield those of some names, with their edits, that have a value wherever the file reads them, and have it no more.
 
@@ -152,11 +152,11 @@ def _losing(
         given: the names, with the edits that may take their values.
         file: the file.
         written: what becomes of it; nothing is told where that does not compile.
-        turning: whether each loop makes a pass.
+        leaving: whether it is new code that leaves a loop which takes them.
     """
     if given and _compiles(written.text, file.source.shown):
-        left = unassigned_names(written.text, given, turning)
-        lost = left and left - unassigned_names(file.source.text, given, turning)
+        left = unassigned_names(written.text, given, written.names if leaving else None)
+        lost = left and left - unassigned_names(file.source.text, given, () if leaving else None)
         yield from ((name, given[name]) for name in sorted(lost))
 
 

@@ -182,6 +182,28 @@ def test_a_global_statement_at_module_level_is_no_endless_search(plan_project: P
     assert "main.py" in changed(plan_project(main, engine=ENGINE))
 
 
+def test_a_function_may_be_imported_in_a_branch_under_another_name_and_returned_with_others(
+    plan_project: Planner,
+) -> None:
+    main = MAIN.replace(
+        "from engine import train_one_epoch, validate\n",
+        """
+def setup(own):
+    try:
+        train, test = own.get_train(), own.get_test()
+    except AttributeError:
+        from engine import train_one_epoch as train
+        from engine import validate as test
+    return train, test
+""",
+    )
+    main = main.replace("    model = Net()\n", "    train, test = setup(own)\n    model = Net()\n")
+    main = main.replace("train_one_epoch(model", "train(model").replace("validate(model)", "test(model)")
+    texts = changed(plan_project(main, engine=ENGINE))
+    assert texts["engine.py"].count("fill_missing_gradients") == 1
+    assert "report_validation_score(acc, model)" in texts["main.py"]
+
+
 def test_only_what_the_entry_script_uses_of_a_module_counts(plan_project: Planner) -> None:
     other = """
 

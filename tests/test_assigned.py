@@ -172,12 +172,31 @@ def test_what_is_not_asked_about_is_not_told() -> None:
 
 @pytest.mark.parametrize("head", ["for x in y", "while y"])
 @pytest.mark.parametrize(
-    ("body", "fault"), [("it = 1", False), ("if x: break\n    it = 1", True), ("if x: it = 1", True)]
+    ("body", "fault"), [("it = 1", False), ("if new: break\n    it = 1", True), ("if x: it = 1", True)]
 )
 def test_where_each_loop_makes_a_pass_its_end_has_what_a_turn_gives(head: str, body: str, fault: bool) -> None:
     text = f"{head}:\n    {body}\ntake(it)\n"
+    new = [text.index("new")] if "new" in text else []
     assert unassigned_names(text, ["it"]) == {"it"}
-    assert unassigned_names(text, ["it"], turning=True) == ({"it"} if fault else set())
+    assert unassigned_names(text, ["it"], new) == ({"it"} if fault else set())
+    assert unassigned_names(text, ["it"], []) == ({"it"} if fault and not new else set())
+
+
+#: Loops that the script leaves by itself, and whether any of its ways has a value.
+LEFT = {
+    "on one way of two": ("if a: break\n    it = 1\n    if b: break", True),
+    "on the only one": ("it = 1\n    if b: break", True),
+    "on none": ("if a: break\n    if b: break", False),
+    "on one under a condition": ("if c: it = 1\n    if b: break", False),
+}
+
+
+@pytest.mark.parametrize(("body", "known"), LEFT.values(), ids=LEFT)
+def test_a_loop_has_what_one_of_its_own_ways_out_gives_but_for_new_ones(body: str, known: bool) -> None:
+    text = f"while True:\n    {body}\ntake(it)\n"
+    left = text.replace("    ", "    if new: break\n    ", 1)
+    assert unassigned_names(text, ["it"], []) == (set() if known else {"it"})
+    assert unassigned_names(left, ["it"], [left.index("new")]) == {"it"}
 
 
 #: The score of a loop that may make no pass.

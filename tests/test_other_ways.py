@@ -69,3 +69,47 @@ def test_both_models_in_one_run_are_no_choice() -> None:
     survey = survey_of(text, model="net")
     assert [wrapper.target for wrapper in survey.wrappers] == ["net"]
     assert survey.other_ways == []
+
+
+def test_of_models_that_are_wrapped_apart_from_the_only_epoch_loop_one_is_to_be_named(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path,
+        code("""
+            import argparse
+            import torch
+            from torch.nn.parallel import DistributedDataParallel as DDP
+
+            def fit_alone(data):
+                net = Net()
+                optimizer = torch.optim.Adam(net.parameters())
+                for i in range(100):
+                    loss = criterion(net(data))
+                    loss.backward()
+                    optimizer.step()
+                return float(loss)
+
+            def fit_on_all(data):
+                first, second = First(), Second()
+                first = DDP(first)
+                second = DDP(second)
+                optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()])
+                for epoch in range(100):
+                    loss = criterion(second(first(data)))
+                    loss.backward()
+                    optimizer.step()
+
+            def main(args):
+                if args.alone:
+                    for trial in range(args.trials):
+                        score = fit_alone(load())
+                else:
+                    fit_on_all(load())
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--alone", action="store_true")
+            parser.add_argument("--trials", type=int, default=3)
+            main(parser.parse_args())
+            """),
+    )
+    assert [(one.line, one.code) for one in plan.questions if one.code == "PAI102"] == [(17, "PAI102")]
+    assert any("Say which with --model NAME: first or second." in one.message for one in plan.questions)

@@ -227,3 +227,36 @@ def test_a_loss_of_batches_begins_before_them_as_there_may_be_none(tmp_path: Pat
     first = "with tqdm(loader) as bar:" if wrapped else "for x, y in loader:"
     assert lines[lines.index(first) - 1] == "loss = None"
     assert "pai_distributed.report_validation_score(loss, model)" in lines
+
+
+@pytest.mark.parametrize(
+    ("score", "value"),
+    [
+        ("stats['acc'].mean()", "stats['acc'].mean() if stats is not None else None"),
+        ("stats['acc']", "stats['acc'] if stats is not None else None"),
+        ("stats", "stats"),
+    ],
+)
+def test_one_of_some_batches_is_noted_only_where_it_is_measured(tmp_path: Path, score: str, value: str) -> None:
+    head = """
+    def fit(model, epoch):
+        for step, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if step % 8 == 0:
+                stats = evaluate(model)
+            else:
+                stats = None
+            key = 'acc'
+            if stats is not None:
+                print(stats[key])
+        return loss
+
+    """
+    text = script()
+    batches = text[text.index("    for x, y") : text.index("    pass")]
+    text = code(head) + text.replace(batches, "    fit(model, epoch)\n")
+    new = rewritten(plan_of(tmp_path, text, Options(metric=score, mode="max")))
+    assert f"pai_distributed.note_score({value})\n" in new

@@ -1184,6 +1184,29 @@ def test_a_name_that_the_way_out_of_the_loop_would_pass_over_is_asked_about(tmp_
     )
 
 
+def test_a_name_that_only_another_way_out_of_the_loop_passes_over_is_asked_about(tmp_path: Path) -> None:
+    loop = """
+        while True:
+            if n % 9 == 0:
+                acc = evaluate(model)
+                best = max(best, acc)
+            if n == 0 and only_once:
+                break
+            x, y = next(batches)
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+            n += 1
+            if n >= 99:
+                took = time() - begun
+                break
+        """
+    text = script(before="best = 0").partition("for epoch in")[0] + code(loop)
+    [question] = plan_of(tmp_path, f"{text}print(took)\n").questions
+    assert "what comes later reads `took`, which a turn gives its value only after" in question.message
+    assert plan_of(tmp_path, f"took = 0\n{text}print(took)\n").questions == []
+
+
 KEEPS = """
 def test(epoch):
     global best

@@ -115,6 +115,13 @@ def summed_every_few(model, number):
     return None
 
 
+def summed_from_0(model, more=False):
+    stats = {'valid': 0}
+    for x, y in all_of(held_out, more):
+        stats['valid'] += hits(model(x), y)
+    return stats
+
+
 def of_none(model):
     return right / total if total else 0.0
 
@@ -224,3 +231,9 @@ def test_none_in_its_place_keeps_a_scheduler_that_is_stepped_every_epoch(made: s
     found = survey_of(text)
     assert (found.scores[0].condition, found.scores[0].unmeasured[0]) == (condition, "")
     assert found.steps[0].removed is not bool(condition)
+
+
+def test_a_sum_that_each_branch_begins_is_measured_in_both(tmp_path: Path) -> None:
+    made = "stats = summed_from_0(model, True) if epoch == 9 else summed_from_0(model)"
+    given, questions = planned(tmp_path, f"{made}\nif stats['valid'] > best:\n    best = stats['valid']")
+    assert (given, questions) == ("(stats['valid'], model)", [])

@@ -59,10 +59,10 @@ class Choices:
             found = self.of(node.value, scope, seen, index.value if isinstance(index, cst.Index) else None, item)
             found += self._lookups.definitions(node, scope)
         elif isinstance(node, cst.Call):
-            found = self._looked_up(node, scope, seen)
+            found = self._looked_up(node, scope, seen, item)
         elif node is not None and (name := dotted(node)) is not None:
             variable = self._flow.variable(name, scope)
-            meant = self._index.importable(variable[1], variable[0]) or [variable]
+            meant = self._index.imported_too(variable[1], variable[0]) or [variable]
             found = [self._flow.standing(here.inner[one], node) for here, one in meant if one in here.inner]
             if (variable, key, item) not in seen:
                 seen.add((variable, key, item))
@@ -87,17 +87,17 @@ class Choices:
                 found[self._flow.variable(held, scope)].append(Source(binding.value, scope))
         return found
 
-    def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object]) -> list[Scope]:
+    def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object], item: int | None) -> list[Scope]:
         """Return what a call gives that looks something up, or calls a local function that does and returns it."""
         found = self._lookups.definitions(call, scope)
-        if found or call in seen:
+        if found or (call, item) in seen:
             return found
-        seen.add(call)
+        seen.add((call, item))
         if dotted(call.func) == "next" and call.args and isinstance(call.args[0].value, cst.GeneratorExp):
             return self.of(call.args[0].value.elt, scope, seen)
         function = self._flow.called(call)
         for value in self._index.returned(function) if function is not None else ():
-            found += self.of(value, self._index.scope_of(value), seen)
+            found += self.of(value, self._index.scope_of(value), seen, item=item)
         return found
 
     def called(self, call: cst.Call) -> list[Scope]:

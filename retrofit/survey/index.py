@@ -158,9 +158,16 @@ class Index(Gathered):
         return found[0] if len(found) == 1 else None
 
     def importable(self, name: str, scope: Scope) -> list[tuple[Scope, str]]:
-        """Return all that an imported name may mean in the project's files, as `imported` does for one."""
-        if not self._modules:
+        """Return all that an imported name may mean in the project's files, as `imported` does for one.
+
+        That is nothing where the scope gives the name something else as well; see `imported_too`.
+        """
+        if not self._modules or name.partition(".")[0] in scope.assigned:
             return []
+        return self.imported_too(name, scope)
+
+    def imported_too(self, name: str, scope: Scope) -> list[tuple[Scope, str]]:
+        """Return all that a name may mean in the project's files where it is imported, perhaps in a branch alone."""
         if (name, scope) not in self._resolved:
             self._resolved[name, scope] = self._imported(name, scope, frozenset())
         return self._resolved[name, scope]
@@ -175,9 +182,9 @@ class Index(Gathered):
     def _imported(self, name: str, scope: Scope, seen: frozenset[tuple[str, str]]) -> list[tuple[Scope, str]]:
         file = self.file_of(scope)
         first, _, rest = name.partition(".")
-        seen |= {(file.name, first)}
-        if first in scope.assigned:
+        if seen and first in scope.assigned:
             return []
+        seen |= {(file.name, first)}
         fulls = scope.imports.get(first, [file.aliases[first]] if first in file.aliases else [])
         if fulls:
             ways = [self._member(f"{full}.{rest}" if rest else full, seen) for full in fulls]

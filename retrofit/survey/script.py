@@ -241,7 +241,7 @@ def survey(
     script.planned_counts = find_planned_counts(index, flow, script.loops)
     again = repeated(script.models, script.loops, flow)
     again = again or built_again(script.models, script.optimizers, origins, script.loops, flow)
-    beside = groups[0][1][0].file if groups and groups[0][1] else None
+    beside = groups[0][1][0].file if groups else None
     script.repeated = [index.place(call.node, beside) for call in again]
     _tell_disorder(script, groups, origins, flow)
     _tell_measures(script, index, flow)
@@ -265,6 +265,7 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     if not script.models or wrapped_where_built(script.models, wrappers, origins, flow):
         script.unnamed_models = unnamed_models(script.index, origins)
     apart = [one for one in wrappers if is_apart(one, script.models, script.loops, flow)]
+    apart = apart if len(apart) < len(wrappers) else []  # what none of them leads to is not their training
     wrappers[:] = [one for one in wrappers if one not in apart]
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]

@@ -38,11 +38,11 @@ from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.namesakes import namesakes
-from retrofit.survey.scores.site import can_be_brought, comes_with_steps, score_site, taken_at, whole_of
+from retrofit.survey.scores.site import can_be_brought, comes_with_steps, score_site, taken_at
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
 from retrofit.survey.scores.validation import named_scores
-from retrofit.survey.scores.values import code_of, counts_turns, in_loop, variable_of
+from retrofit.survey.scores.values import code_of, counts_turns, in_loop, variable_of, whole_of
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler

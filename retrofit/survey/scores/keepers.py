@@ -23,7 +23,7 @@ from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
 from retrofit.survey.scores.namesakes import made_of
 from retrofit.survey.scores.presence import ends_on_others, presence
-from retrofit.survey.scores.standins import StandIn, StandIns
+from retrofit.survey.scores.standins import StandIns
 from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
 from retrofit.survey.scores.values import (
     bare_of,
@@ -38,6 +38,8 @@ from retrofit.survey.scores.values import (
     trains,
     unquoted,
     variable_of,
+    way_to_root,
+    whole_of,
     written,
     written_items,
 )
@@ -247,9 +249,16 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, 
         ):
             kept.anchors |= {"guard": way.block.node, "made": made.node}
         kept.expression = candidate.written or index.source.code(candidate.node)
-        stand_ins = StandIns(index, flow, loop).of(candidate.node, here, call)
-        kept.present = " and ".join(presence(index, candidate.node, way.block, stand_ins))
+        kept.present = _present(flow, loop, candidate, way.block)
     return kept
+
+
+def _present(flow: Flow, loop: EpochLoop, candidate: Candidate, made: Statement) -> str:
+    """Return the code of the conditions under which a function can take a score out of what it has."""
+    index, whole = flow.index, whole_of(flow.index, candidate)
+    item = next((part for part in way_to_root(whole) if isinstance(part, cst.Subscript)), whole)
+    at = made if candidate.written else index.statement(candidate.node)
+    return " and ".join(presence(index, whole, made, StandIns(index, flow, loop).of(item, at, candidate.call)))
 
 
 def _noting(
@@ -270,8 +279,7 @@ def _noting(
     often = not loop.training.issuperset(turns)  # a batch loop's last one of an epoch counts
     if met is None or often or not isinstance(function.node, cst.FunctionDef) or _yields(index, function):
         return None
-    stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), candidate.call)
-    noted = [_noted(flow, candidate, maker, stand_ins) for maker in makers]
+    noted = [_noted(flow, loop, candidate, maker) for maker in makers]
     noted[0].further = noted[1:]
     noted[0].anchors["call"], noted[0].call = met.node, index.source.code(candidate.call)
     for one in candidate.inner:
@@ -282,7 +290,7 @@ def _noting(
     return noted[0]
 
 
-def _noted(flow: Flow, candidate: Candidate, maker: Statement, stand_ins: list[StandIn]) -> KeptScore:
+def _noted(flow: Flow, loop: EpochLoop, candidate: Candidate, maker: Statement) -> KeptScore:
     """Return how a function is to note a score after a statement that makes it, or the loop that sums it up."""
     index = flow.index
     made = _last_made(index, candidate, maker)
@@ -296,7 +304,7 @@ def _noted(flow: Flow, candidate: Candidate, maker: Statement, stand_ins: list[S
         noted=True,
         condition=way.condition,
         ranks=way.ranks,
-        present=" and ".join(presence(index, candidate.node, way.block, stand_ins)),
+        present=_present(flow, loop, candidate, way.block),
     )
     _tell_left_before(flow, kept, made)
     return kept

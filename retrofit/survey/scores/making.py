@@ -78,6 +78,7 @@ class Making:
         self._seen: set[tuple[object, ...]] = set()
         self._read: set[tuple[str, Statement]] = set()
         self._modes: dict[Scope, list[tuple[Statement, str]]] = {}
+        self._validating: dict[Scope, bool] = {}
         self._trained: dict[cst.Call, set[str]] = {}
         self._filled: dict[tuple[Scope, str], list[cst.Call]] = {}
         self._named: dict[Scope, defaultdict[str, list[cst.Call]]] = {}
@@ -465,8 +466,11 @@ class Making:
         trains = self._trains(frame)
         if trains == TRAINED and not any(part.scope is frame.scope for part in self._index.loops):
             return {TRAINED}
-        validates = not trains and frame.scope.kind == "function" and self._validates(frame.scope)
-        return {EVALUATED} if validates else self._around_call(frame)
+        if trains or frame.scope.kind != "function":
+            return self._around_call(frame)
+        if frame.scope not in self._validating:
+            self._validating[frame.scope] = self._validates(frame.scope)
+        return {EVALUATED} if self._validating[frame.scope] else self._around_call(frame)
 
     def _validates(self, function: Scope) -> bool:
         """Whether a function evaluates the model for one batch after the other, by itself or by others.

@@ -31,6 +31,7 @@ from retrofit.survey.scores.values import (
     deleted_later,
     of_phases,
     root_of,
+    whole_of,
     written_bare,
 )
 from retrofit.survey.scores.ways import (
@@ -210,13 +211,6 @@ def taken_at(score: Score, candidate: Candidate) -> tuple[Statement, cst.Call | 
         return score.index.statement(score.anchors.get("made", score.anchors["report"])), None
     at = candidate.node if kept.returns else kept.anchors.get("made", kept.node)
     return score.index.statement(at), [candidate.call, *candidate.inner][-1]
-
-
-def whole_of(index: Index, candidate: Candidate) -> cst.BaseExpression:
-    """Return the expression of a candidate with the item that is taken out of it."""
-    rest = written_bare(index, candidate.node) + candidate.rest if candidate.rest else ""
-    whole = candidate.written or rest
-    return cst.parse_expression(whole) if whole else candidate.node
 
 
 def _tell_stand_ins(score: Score, stand_ins: list[StandIn]) -> None:

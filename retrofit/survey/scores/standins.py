@@ -141,7 +141,8 @@ class StandIns:
         """Return a constant as what stands in for a score, None where it is an empty collection that is filled."""
         there, here = [test for one in measured for test in one.reading.tests], value.reading.tests
         tests = [(test, not test.holds) for test in here if not _is_among(test, there)]
-        tests = tests or [(test, test.holds) for test in there if not _is_among(test, here)]
+        both = [test for test in there if _is_among(replace(test, holds=not test.holds), there)]
+        tests = tests or [(test, test.holds) for test in there if test not in both and not _is_among(test, here)]
         if isinstance(value.node, cst.Dict) and not tests:
             return None
         ranked = any(by_rank(self._index, self._flow, test.node, test.at) for test, _ in tests)

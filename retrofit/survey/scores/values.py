@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.words import COMPUTES
+from retrofit.survey.scores.words import COMPUTES, Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
 _DISPLAYS = (cst.Dict, cst.List, cst.Tuple, cst.DictComp, cst.ListComp)
@@ -100,6 +100,13 @@ def way_to_root(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         else:
             node = node.func if isinstance(node, cst.Call) else node.value
         yield node
+
+
+def whole_of(index: Index, candidate: Candidate) -> cst.BaseExpression:
+    """Return the expression of a candidate with the item that is taken out of it."""
+    rest = written_bare(index, candidate.node) + candidate.rest if candidate.rest else ""
+    whole = candidate.written or rest
+    return cst.parse_expression(whole) if whole else candidate.node
 
 
 def as_item(index: Index, node: cst.BaseExpression) -> str:
