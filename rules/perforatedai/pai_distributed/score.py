@@ -187,7 +187,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     dendrites, and that the library takes to its debugger (measured). It is passed over, but only the first.
     """
     if initializing():
-        if _pai.passes:
+        if _pai.turns:
             finish_initialization(last=True)
         _pai.scores += 1
         if _pai.scores > 1 and _pai.idle_passes:
