@@ -214,6 +214,8 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
             )
         _pai.missing_scores += 1
         return None
+    _pai.stepped.clear()
+    _pai.pushed.clear()
     _pai.kind = _pai_kind_of(score) or _pai.kind
     _pai.scores += 1
     if _pai.scores == 1 and not _pai.steps and all(p.grad is None for p in net.parameters()):
