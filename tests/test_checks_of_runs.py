@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -189,6 +190,39 @@ def test_optimizer_of_another_model(training: Training) -> None:
         training.hand_over(epoch / 10)
     training.step()
     training.hand_over(0.5)
+
+
+def test_parameters_are_not_read_where_there_is_no_score(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None may be handed over after each step."""
+    read = mock.Mock(wraps=training.helper._pai_weights)
+    monkeypatch.setattr(training.helper, "_pai_weights", read)
+    training.step()
+    training.hand_over(0.5)
+    known = read.call_count
+    for _ in range(3):
+        training.step()
+        training.hand_over(None)
+    assert read.call_count == known
+    training.hand_over(0.6)
+    assert read.call_count == known + 1
+
+
+def test_all_ranks_begin_anew_after_a_score_of_one(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gives dendrites to its optimizers, in which all must have the same, at its first step after a score."""
+    import torch
+
+    helper, cpu = training.helper, torch.device("cpu")
+    for there in (None, 0.5):
+        training.step()
+        sums = torch.tensor([there or 0.0, float(there is not None), 0.0, 0.0])
+        with monkeypatch.context() as grouped:
+            grouped.setattr(helper, "_pai_grouped", lambda: True)
+            grouped.setattr(helper, "_pai_rank", lambda: 1)
+            grouped.setattr(helper, "_pai_meet", lambda *_: "")
+            grouped.setattr(helper, "_pai_group_device", lambda _: cpu)
+            grouped.setattr(helper.dist, "all_reduce", lambda mine, sums=sums: mine.add_(sums))
+            assert helper._pai_common_score(None, training.model) == there
+        assert bool(helper._pai.stepped) is (there is None)
 
 
 def test_optimizers_that_are_gone_are_not_kept(training: Training) -> None:

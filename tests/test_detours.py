@@ -95,3 +95,29 @@ def test_a_run_that_takes_an_option_that_is_off_leaves(tmp_path: Path, built: st
 def test_an_option_that_may_be_on_is_a_question(tmp_path: Path, built: str, wrapped: str, question: str) -> None:
     plan = plan_of(tmp_path, _text(built, wrapped, code(MOMENTUM)))
     assert {problem.code for problem in plan.questions} == {question}
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "option"),
+    [
+        pytest.param("if args.off:\n    model = FSDP(model)", "args.off", id="if"),
+        pytest.param("if args.on:\n    kind = 1\nelse:\n    model = FSDP(model)", "not args.on", id="else"),
+        pytest.param(
+            "if args.number == 0:\n    kind = 1\nelse:\n    model = FSDP(model)",
+            "not (args.number == 0)",
+            id="else of more",
+        ),
+        pytest.param(
+            "if args.off:\n    sharded = FSDP(model)\n    if args.on:\n        model = FSDP(model)\n    else:\n"
+            "        model = FSDP(model, 2)",
+            "args.off",
+            id="the outer one leaves for all in it",
+        ),
+    ],
+)
+def test_the_note_says_where_it_leaves(tmp_path: Path, wrapped: str, option: str) -> None:
+    number = "parser.add_argument('--number', type=int, default=0)\nargs = parser"
+    plan = plan_of(tmp_path, _text(wrapped=wrapped).replace("args = parser", number))
+    (note,) = [note.message for note in plan.notes if note.code == "PAI121"]
+    assert note.startswith(f"where `{option}` leads, the script leaves with a message now")
+    assert rewritten(plan).count("raise SystemExit(") == 1

@@ -455,12 +455,25 @@ def test_a_model_that_makes_something_of_noise_is_not_validated(tmp_path: Path, 
             id="and no number of the configuration",
         ),
         pytest.param("", "print(loss)", "--mode min takes `loss` (line 75, of the last batch alone).", id="a batch's"),
+        pytest.param(
+            "log(loss.mean())",
+            "print(epoch)",
+            "all there is: --metric loss --mode min takes `loss` (line 75, of the last batch alone).",
+            id="and not its mean, which is a batch's too",
+        ),
+        pytest.param(
+            "losses += loss",
+            "print(losses.mean())\nlosses = torch.zeros(2)",
+            "--metric 'losses.mean()' --mode min takes",
+            id="mean of a sum",
+        ),
     ],
 )
 def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
     tmp_path: Path, batch: str, epoch: str, answers: str
 ) -> None:
     text = script(epoch, code(FUNCTIONS)).replace(BATCHES, f"{BATCHES}        {batch}\n" if batch else BATCHES)
+    text += "loss = show(model)\n"
     (question,) = plan_of(tmp_path, text).questions
     assert "no validation score was found in this epoch loop, in which nothing validates." in question.message
     assert answers in question.message

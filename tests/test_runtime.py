@@ -1554,9 +1554,49 @@ def test_says_which_layers_are_not_used(
         helper.finish_initialization(last=True)
     said = capsys.readouterr().out
     assert "No dendrites for .1: frozen" in said
-    assert "No dendrites for .0: no gradient came through them in the first backward passes" in said
+    assert "No dendrites for .0: no gradient came through them in the first batches" in said
     assert "let the first batches use it, and initialise again" in said
     assert array_dims(Path("PAI")) == {".2,1,2"}
+
+
+def test_waits_for_a_layer_whose_backward_pass_comes_after_many_others_of_a_batch(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None)
+    for _ in range(20):
+        model[0](torch.ones(1, 2)).sum().backward()
+        helper.finish_initialization()
+    model[1](torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    assert array_dims(Path("PAI")) == {".0,1,2", ".1,1,2"}
+
+
+@pytest.mark.parametrize("known_by", ["its step", "its loader"])
+def test_a_layer_that_is_not_used_is_waited_for_eight_batches(
+    helper: ModuleType, perforate: Callable[..., Any], known_by: str
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    loader = iter(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(9))))
+    for _ in range(7):
+        if known_by == "its loader":
+            next(loader)
+        for _ in range(2):
+            model[0](torch.ones(1, 2)).sum().backward()
+            helper.finish_initialization()
+        if known_by == "its step":
+            optimizer.step()
+    if known_by == "its loader":
+        next(loader)
+    model[0](torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    assert array_dims(Path("PAI")) == {".0,1,2"}
 
 
 @pytest.mark.parametrize("early", [True, False])

@@ -390,6 +390,8 @@ def once(net):
     [
         pytest.param(script("print(loss)"), "loss", True, id="in the loop"),
         pytest.param(script("model = once(model)", ONCE), "once:loss", True, id="in a function"),
+        pytest.param(script("print(loss)"), "loss.mean()", True, id="its mean"),
+        pytest.param(script("model = once(model)", ONCE), "once:loss.mean()", True, id="its mean in a function"),
         pytest.param(script("", "sum = 0").replace("loss.b", "sum += loss; loss.b"), "sum", False, id="the sum"),
     ],
 )

@@ -424,13 +424,27 @@ def _is_detour(nodes: Sequence[cst.CSTNode], why: str, script: Script, flow: Flo
     """Whether some code runs only by options that are off by default; note where those lead to it."""
     defaults = Defaults(script.index, flow)
     branches = [defaults.branches(node) for node in nodes]
-    found = {first.node: test for firsts in branches for test, first in firsts} if all(branches) else {}
+    firsts = {first: test for known in branches for test, first in known} if all(branches) else {}
+    left = [first.siblings for first in firsts]
+    found = {
+        first.node: test
+        for first, test in firsts.items()
+        if not any(part.siblings is block for part in first.path[:-1] for block in left)  # it has left before
+    }
     script.detours += [
-        Detour(node=node, index=script.index, option=script.index.source.read(test), why=why)
+        Detour(node=node, index=script.index, option=_way_to(node, test, script.index), why=why)
         for node, test in found.items()
         if node not in [site.node for site in script.detours]
     ]
     return bool(found)
+
+
+def _way_to(node: cst.CSTNode, test: cst.BaseExpression, index: Index) -> str:
+    """Return the condition by which a branch of an `if` is taken in which some code stands."""
+    choice, code = index.parents[test], index.source.read(test)
+    if not isinstance(choice, cst.If) or choice.body in index.ancestors(node):
+        return code
+    return f"not {code}" if isinstance(test, (cst.Name, cst.Attribute, cst.Call)) else f"not ({code})"
 
 
 def _spawned_numbers(script: Script, flow: Flow) -> set[str]:

@@ -79,12 +79,16 @@ def _is_another_later(index: Index, loop: EpochLoop, here: Statement, loss: cst.
 
 def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
     """Yield what the training adds up over its batches or makes of them, and where."""
+    bindings = [b for b in index.bindings if in_loop(index, loop, b.statement.node) or b.statement.scope in trains]
     for attribute in index.attributes:
-        inside = in_loop(index, loop, attribute) or index.scope_of(attribute) in trains
+        scope = index.scope_of(attribute)
+        inside = in_loop(index, loop, attribute) or scope in trains
         if inside and attribute.attr.value in AVERAGES and isinstance(attribute.value, cst.Name):
+            bound = [b for b in bindings if b.target == attribute.value.value and b.statement.scope is scope]
+            if bound and all(_of_batch(b, loop) and not _adds(b) for b in bound):
+                continue  # the mean of a batch's own loss
             whole = index.parents[attribute]
             yield (whole if isinstance(whole, cst.Call) and whole.func is attribute else attribute), attribute
-    bindings = [b for b in index.bindings if in_loop(index, loop, b.statement.node) or b.statement.scope in trains]
     #: What is added up, and what of that begins anew among the batches, so that it is a part's when they are over.
     added = {(b.target, b.statement.scope) for b in bindings if _adds(b)}
     begun = {(b.target, b.statement.scope) for b in bindings if _of_batch(b, loop) and begins(index, b)}

@@ -51,7 +51,7 @@ class Turns:
 
         found = [one for one in self._left(values, 0) if one is None or not is_replaced(one)]
         told = [one for one in found if one not in self._loop.training]
-        told = told or (found if all(value.left for value in values) else [])
+        told = told or (found if all(value.left or [*self._left([value], 0)] for value in values) else [])
         return told[0] if told and None not in found else None
 
     def trained_at(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None) -> Statement | None:

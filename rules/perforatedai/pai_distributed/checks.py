@@ -32,12 +32,11 @@ def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torc
     """
     place = _pai_place()
     evaluated, _pai.evaluated = _pai.evaluated, _pai.evaluated and number is None
-    fault = fault or _pai_model_fault(net, place) or _pai_optimizer_fault(net)
-    if number is not None:
-        fault = fault or _pai_batch_fault(evaluated, place) or _pai_repetition_fault(score, number, evaluated, place)
+    fault = fault or _pai_model_fault(net, place)
+    if number is not None:  # as it may be after each step, when reading all parameters takes its time
+        fault = fault or _pai_optimizer_fault(net) or _pai_batch_fault(evaluated, place)
+        fault = fault or _pai_repetition_fault(score, number, evaluated, place)
     fault = _pai_meet("" if number is None else place, fault, number, _pai_samples())
-    _pai.stepped.clear()
-    _pai.pushed.clear()
     if fault:
         _pai_fail(fault, _pai.model)
 

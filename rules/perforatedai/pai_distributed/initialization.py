@@ -10,7 +10,8 @@ from .processes import _pai_check_alone
 from .record import _pai_write
 from .resume import _pai_remove_made
 
-# So many backward passes a layer may rest, as with stochastic depth, before it counts as one that is not used.
+# So many batches a layer may rest, as with stochastic depth, before it counts as one that is not used. Each may have
+# many backward passes, as where several heads learn one after the other.
 _pai_patience = 8
 
 
@@ -18,7 +19,7 @@ def finish_initialization(*, last: bool = False) -> None:
     """Record the layers' output shapes and leave, after the first backward pass of the initialisation run.
 
     A backward pass that has not reached the model changes nothing, such as that of a GAN's other half, or of a model
-    that learns before this one. Where some layers got no gradient, a few more passes are waited for; then those layers
+    that learns before this one. Where some layers got no gradient, a few more batches are waited for; then those layers
     stay without dendrites.
 
     Args:
@@ -43,7 +44,8 @@ def finish_initialization(*, last: bool = False) -> None:
                 "learn before it"
             )
         return
-    _pai.passes += not last
+    turn, _pai.turn = _pai.turn, (_pai.batches, _pai.steps)
+    _pai.turns += turn != _pai.turn and not last
     followers = {name: [source] for name, source in _pai.frozen.items()}
     followers |= {name: _pai.copies[name] for name in _pai.followers.difference(followers, shapes)}
     for name, sources in followers.items():
@@ -52,7 +54,7 @@ def finish_initialization(*, last: bool = False) -> None:
             layers[name].dendrite_module.dendrite_values[0].setup_arrays(shapes[source])
             shapes[name] = shapes[source]
     idle = [name for name in layers if name not in shapes]
-    if any(not _pai_is_frozen(layers[name]) for name in idle) and not last and _pai.passes < _pai_patience:
+    if any(not _pai_is_frozen(layers[name]) for name in idle) and not last and _pai.turns < _pai_patience:
         return
     _pai_leave_initialization(layers, idle)
 
@@ -85,9 +87,9 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
         )
     if unused:
         _pai_say(
-            f"No dendrites for {', '.join(unused)}: no gradient came through them in the first backward passes, which "
-            "decide for the whole training. They are not used there: where one is used later, as in another mode or "
-            "branch, let the first batches use it, and initialise again. Or what they give is changed in place (as by "
+            f"No dendrites for {', '.join(unused)}: no gradient came through them in the first batches, which decide "
+            "for the whole training. They are not used there: where one is used later, as in another mode or branch, "
+            "let the first batches use it, and initialise again. Or what they give is changed in place (as by "
             "ReLU(inplace=True))"
         )
     GPA.pai_tracker.neuron_module_vector = [layers[name] for name in layers if name not in (*frozen, *unused)]

@@ -96,7 +96,7 @@ def _pai_end_initialization(error: BaseException | None, trace: Any) -> None:
 
     It waits only for layers that may get a gradient later on.
     """
-    if not _pai.passes or not isinstance(error, Exception):
+    if not _pai.turns or not isinstance(error, Exception):
         return
     said = f"{_pai_place_of_error(error, trace)}: {type(error).__name__}: {error}"
     _pai_say(f"{said}. The initialisation has seen a backward pass, and needs no more")
@@ -213,7 +213,7 @@ def end_of_training() -> None:
     if _pai.complete or not _pai.restarts or not GPA.pai_tracker:
         return
     if initializing():
-        if _pai.passes:
+        if _pai.turns:
             finish_initialization(last=True)
         _pai_fail("The initialisation run ended its training without a backward pass: is there a batch?")
     if _pai.steps or _pai.last_score is not None:  # else it has only evaluated

@@ -188,7 +188,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     dendrites, and that the library takes to its debugger (measured). It is passed over, but only the first.
     """
     if initializing():
-        if _pai.passes:
+        if _pai.turns:
             finish_initialization(last=True)
         _pai.scores += 1
         if _pai.scores > 1 and _pai.idle_passes:
@@ -215,6 +215,8 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
             )
         _pai.missing_scores += 1
         return None
+    _pai.stepped.clear()
+    _pai.pushed.clear()
     _pai.kind = _pai_kind_of(score) or _pai.kind
     _pai.scores += 1
     if _pai.scores == 1 and not _pai.steps and all(p.grad is None for p in net.parameters()):

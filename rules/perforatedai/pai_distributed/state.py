@@ -98,8 +98,9 @@ class _PaiState:
         rate_kept: whether it was said that a rate is kept.
         asked: what the script has asked on the terminal, and nobody has answered.
         kept: what was said to keep its state.
-        passes: backward passes of the initialisation run that have reached the model.
-        idle_passes: those that have not.
+        turns: how many batches of the initialisation run have had a backward pass that reached the model.
+        turn: at the newest of these passes, how many batches were drawn and steps taken.
+        idle_passes: how many backward passes have not reached it.
         exit_status: with which this process leaves, None where it does not.
         by_gloo: whether its process group was one of gloo's then.
     """
@@ -188,7 +189,8 @@ class _PaiState:
     rate_kept: bool = False
     asked: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
-    passes: int = 0
+    turns: int = 0
+    turn: tuple[int, int] | None = None
     idle_passes: int = 0
     exit_status: int | None = None
     by_gloo: bool = False
