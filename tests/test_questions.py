@@ -574,8 +574,12 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI102 9": Question(
-        (before("from torch.nn import DataParallel\n\nWrap = DDP if many else DataParallel\n"), (WRAPPED, CHOSEN)),
+        (before("Wrap = DDP if many else (lambda net: net)\n"), (WRAPPED, CHOSEN)),
         {
+            "one of each kind": (
+                before("from torch.nn import DataParallel\n\nWrap = DDP if many else DataParallel\n"),
+                (WRAPPED, CHOSEN),
+            ),
             "one of them": (before("Wrap = DDP\n"), (WRAPPED, CHOSEN)),
             "with other arguments": (
                 before("from functools import partial\n\nWrap = partial(DDP, device_ids=[0]) if gpu else DDP\n"),
