@@ -963,6 +963,13 @@ def test_optimizer_that_the_epoch_loop_makes_over_is_told() -> None:
     assert survey_of(script("optimizer.param_groups[0]['lr'] /= 10")).late_optimizer is None
 
 
+def test_all_classes_that_an_optimizer_may_have_are_named_the_scripts_own_too() -> None:
+    own = "class Own(torch.optim.Optimizer):\n    def __init__(self, params):\n        super().__init__(params, {})\n\n"
+    chosen = "if args.own:\n    optimizer = torch.optim.Adam(model.parameters())\nelse:\n    "
+    text = own.join(["import torch\n", with_optimizer(f"{chosen}optimizer = Own(model.parameters())")])
+    assert only_optimizer(text).name == "torch.optim.Adam or Own"
+
+
 def test_optimizer_that_comes_back_from_a_change_is_no_other_one() -> None:
     text = script(
         "optimizer = set_rate(optimizer, 0.1 / (epoch + 1))", before="optimizer = tools.adjust_rate(optimizer, 1)"

@@ -342,6 +342,22 @@ def test_one_that_the_user_names_is_taken_with_a_note(tmp_path: Path) -> None:
     assert "report_validation_score(loss, model)" in rewritten(plan)
 
 
+@pytest.mark.parametrize(("mode", "loop"), [("'whole'", ""), ("'parts'", "for part in range(9):")])
+def test_a_score_is_of_what_the_epochs_call_runs(mode: str, loop: str) -> None:
+    function = """
+def in_mode(model, mode):
+    if mode == 'parts':
+        for part in range(9):
+            loss = evaluate(model, part)
+    else:
+        loss = evaluate(model, None)
+    return loss
+best = 9
+"""
+    (score,) = survey_of(script(f"loss = in_mode(model, {mode}){BEST}", code(function))).scores
+    assert score.last[0] == loop
+
+
 @pytest.mark.parametrize("made", ["trains", "trains_and_sums"])
 def test_a_function_that_gives_what_the_training_makes_where_it_does_not_validate_is_told(made: str) -> None:
     (score,) = survey_of(script(f"loss = {made}(model, epoch){BEST}", f"{code(_FUNCTIONS)}best = 9\n")).scores

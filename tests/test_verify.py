@@ -181,7 +181,7 @@ def _events(rank: int) -> list[Event]:
 
 
 def _training(*rounds: Round, kind: str = "ddp", complete: bool = True) -> Training:
-    initialized = {"kind": "initialized", "steps": 0, "process": 1, "rank": 0, "time": 0.0}
+    initialized = {"kind": "initialized", "steps": 0, "waits": False, "process": 1, "rank": 0, "time": 0.0}
     perforated = {"kind": "perforated", "layers": 3, "place": "train.py:1", "process": 1, "rank": 0, "time": 0.0}
     initial = Round("initialisation", ranks={0: [perforated, initialized]}, ended="initialised")
     return Training(kind, initial, list(rounds), complete, max_rounds=10)
@@ -305,6 +305,15 @@ def test_a_round_that_goes_wrong_as_a_whole(changes: dict[str, Any], check: str,
         setattr(rounds[1], name, value)
     failed = _failed(judge(_training(*rounds, complete=False)))
     assert words in failed[check]
+
+
+@pytest.mark.parametrize(("waits", "result"), [(False, "warning"), (True, "ok")])
+def test_an_initialisation_that_takes_steps_waits_for_layers_or_is_told(waits: bool, result: str) -> None:
+    training = _training(*_proven())
+    _event(training.initial, 0, "initialized").update(steps=3, waits=waits)
+    (check,) = [check for check in judge(training) if check.name == "initialisation"]
+    assert check.result == result
+    assert check.detail.startswith("left after 3 optimizer step")
 
 
 def test_an_initialisation_that_wrote_nothing_fails() -> None:

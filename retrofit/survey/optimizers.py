@@ -126,7 +126,9 @@ def find_optimizers(
             or ("the script gives it to the tracker" if optimizer.handed_over else "")
         )
         if not optimizer.plain:
-            further = [one for one in calls if index.qualified(one.func) in index.knowledge.named(OptimizerKind)]
+            known = index.knowledge.named(OptimizerKind)
+            own = [one for one in calls if (made := flow.called(one)) is not None and made.name == "__init__"]
+            further = [one for one in calls if one in own or index.qualified(one.func) in known]
             optimizer.name = " or ".join(dict.fromkeys([name, *(index.source.code(one.func) for one in further)]))
         mine = schedulers_of(flow, calls, schedulers)
         if optimizer.plain and mine:

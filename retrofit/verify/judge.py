@@ -72,11 +72,13 @@ def _initialisation(training: Training) -> Iterator[Check]:
     done = initial.of(0, "initialized")
     layers = max((event["layers"] for _, event in initial.all("perforated")), default=0)
     if initial.ended == "initialised" and done:
-        steps = done[0]["steps"]
-        if steps:
+        steps, waits = done[0]["steps"], done[0]["waits"]
+        if steps and not waits:
             yield Check(name, "warning", f"left after {steps} optimizer step(s) instead of the first backward pass")
-        else:
-            yield Check(name, "ok", f"left after the first backward pass; {_count(layers, 'layer')} can grow dendrites")
+            return
+        waited = f"{_count(steps, 'optimizer step')}, as some layers had no gradient in the first"
+        after = waited if steps else "the first backward pass"
+        yield Check(name, "ok", f"left after {after}; {_count(layers, 'layer')} can grow dendrites")
         return
     moved = initial.all("moved")
     if done and moved:

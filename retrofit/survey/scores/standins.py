@@ -192,7 +192,8 @@ class StandIns:
             yield from self._returned(function, node, keys, reading)
         elif name is not None and (bound := given_to(self._index, self._loop, name, keys, reading.at, reading.after)):
             for binding, left in bound:
-                yield from self._of_binding(binding, left, reading)
+                if not self._is_passed_over(binding.statement, reading.call):
+                    yield from self._of_binding(binding, left, reading)
         else:
             yield Value(node, keys, reading)
 
@@ -202,6 +203,10 @@ class StandIns:
         inside = call is not None and self._flow.called(call) is function
         known = holds_with(node.test, given_constants(function, call, self._flow)) if call and inside else None
         return [(one, holds) for one, holds in ((node.body, True), (node.orelse, False)) if known in (None, holds)]
+
+    def _is_passed_over(self, at: Statement, call: cst.Call | None) -> bool:
+        """Whether a statement does not run by the call of its function."""
+        return call is not None and self._flow.called(call) is at.scope and rules_out(at, call, self._flow)
 
     def _of_binding(self, binding: Binding, keys: tuple[str, ...], reading: _Reading) -> Iterator[Value]:
         at = binding.statement

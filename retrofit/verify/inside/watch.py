@@ -29,6 +29,7 @@ class _State:
     def __init__(self) -> None:
         self.net: Any = None
         self.steps = 0
+        self.waits = False  # for the gradients of layers that had none at the first step
         self.trained: dict[int, Any] = {}  # optimizers that have stepped since the model got its structure
         self.handovers = 0
         self.in_helper = False
@@ -127,6 +128,9 @@ def torch_library(torch: Any, events: Events) -> None:
 
     def stepped(optimizer: Any, *_: Any) -> None:
         _state.steps += 1
+        if _state.steps == 1 and _state.net is not None:
+            own = (p for layer in _layers(_state.net) for p in layer.main_module.parameters())
+            _state.waits = any(p.requires_grad and p.grad is None for p in own)
         _state.trained[id(optimizer)] = optimizer
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         events.write("step", number=_state.steps, digest=_digest(parameters), rates=_rates(optimizer))
@@ -347,7 +351,7 @@ def tracker(module: Any, plain_scores: int, events: Events) -> None:
     @functools.wraps(save)
     def save_tracker_settings(self: Any, *args: Any, **kwargs: Any) -> Any:
         saved = save(self, *args, **kwargs)
-        events.write("initialized", steps=_state.steps)
+        events.write("initialized", steps=_state.steps, waits=_state.waits)
         return saved
 
     kind.add_validation_score = add_validation_score
