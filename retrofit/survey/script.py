@@ -240,6 +240,7 @@ def survey(
     again = repeated(script.models, script.loops, flow)
     again = again or built_again(script.models, script.optimizers, origins, script.loops, flow)
     beside = groups[0][1][0].file if groups else None
+    again = [] if again and _built_by_option(script, flow) else again
     script.repeated = [index.place(call.node, beside) for call in again]
     _tell_disorder(script, groups, origins, flow)
     _tell_measures(script, index, flow)
@@ -414,6 +415,14 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         paired = "the model's layers are paired with others, which get no dendrites"
         kept = (why for at, why in unmatched if script.followers or not _is_detour([at], paired, script, flow))
         script.unmatched = next(kept, "")
+
+
+def _built_by_option(script: Script, flow: Flow) -> bool:
+    """Whether some of the calls by which the model is built run only by options that are off; note those."""
+    defaults = Defaults(script.index, flow)
+    every = [flow.callers(model.scope) for model in script.models]
+    off = [call for calls in every for call in calls if defaults.leave_out(call)]
+    return 0 < len(off) < sum(map(len, every)) and _is_detour(off, "the model is built once more", script, flow)
 
 
 def _is_detour(nodes: Sequence[cst.CSTNode], why: str, script: Script, flow: Flow) -> bool:
