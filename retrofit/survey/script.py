@@ -273,6 +273,9 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
         function = flow.uncalled(wrapper.statement)
         if function is not None and function.kind == "function":
             wrapper.uncalled = f"`{function.name}` ({wrapper.index.place(function.node, wrapper.file)})"
+        given = wrapper.operand.partition(".")[0] in wrapper.scope.parameters
+        starts = [call for call in flow.callers(wrapper.scope) if flow.spawns(call) or flow.starts_process(call)]
+        wrapper.brought = wrapper.index.place(starts[0], wrapper.file) if given and starts else ""
 
 
 def _holding(loops: Sequence[EpochLoop], index: Index) -> list[str]:
