@@ -111,7 +111,8 @@ def test_model_that_a_class_in_sight_builds_is_perforated_there(tmp_path: Path) 
     assert not any("before it is wrapped" in note.message for note in plan.notes)
 
 
-def test_a_model_that_a_process_gets_of_the_one_that_starts_it_is_to_be_built_in_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["Agent().start()", "agent = Agent()\n            agent.start()"])
+def test_a_model_that_a_process_gets_of_the_one_that_starts_it_is_to_be_built_in_it(tmp_path: Path, start: str) -> None:
     text = """
         import torch
         import torch.multiprocessing as mp
@@ -133,12 +134,15 @@ def test_a_model_that_a_process_gets_of_the_one_that_starts_it_is_to_be_built_in
                     agent.optimizer.zero_grad()
                     criterion(agent.actor(x), y).backward()
                     agent.optimizer.step()
-                best = max(best, validate(agent.actor))
+                acc = validate(agent.actor)
+                best = max(best, acc)
 
         if __name__ == "__main__":
-            Agent().start()
+            START
         """
-    [question] = [one for one in plan_of(tmp_path, code(text)).questions if one.code == "PAI102"]
+    text = text.replace("START", start)
+    [question] = plan_of(tmp_path, code(text)).questions
+    assert question.code == "PAI102"
     assert question.message.startswith("`agent.actor` is built before the process that wraps it is started (line 11), ")
     direct = text.replace("mp.spawn(train, nprocs=2, args=(self,))", "train(0, self)")
     assert not any("before the process" in one.message for one in plan_of(tmp_path, code(direct)).questions)

@@ -231,6 +231,9 @@ def survey(
     script.neighbours = neighbours or {}
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too
     script.optimizers = _optimizers(script, choices, origins, shared, flow)
+    if script.models and not any(one.scope.enclosing_class for one in script.optimizers):
+        for wrapper in script.wrappers:
+            wrapper.brought = ""  # the process builds the optimizer of the copy that it gets
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
     script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops, script.schedulers)
@@ -269,7 +272,7 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]
     mark_members(wrappers, flow, set(_before_leaving(script, flow)))
-    for wrapper in wrappers if not script.models else ():
+    for wrapper in wrappers if not script.models or script.models[0].unseen else ():
         function = flow.uncalled(wrapper.statement)
         if function is not None and function.kind == "function":
             wrapper.uncalled = f"`{function.name}` ({wrapper.index.place(function.node, wrapper.file)})"
