@@ -121,3 +121,60 @@ def test_the_note_says_where_it_leaves(tmp_path: Path, wrapped: str, option: str
     (note,) = [note.message for note in plan.notes if note.code == "PAI121"]
     assert note.startswith(f"where `{option}` leads, the script leaves with a message now")
     assert rewritten(plan).count("raise SystemExit(") == 1
+
+
+TRAINER = """
+    import argparse
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    class Trainer:
+        def __init__(self, loader, sweep=SWEEP):
+            self.sweep = sweep
+            self.build()
+
+        def build(self):
+            self.model = Net()
+            self.model = DDP(self.model)
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def train(self, loader):
+            if self.sweep:
+                loader = more()
+                self.build()
+            best = 0
+            for epoch in range(9):
+                for x, y in loader:
+                    self.optimizer.zero_grad()
+                    loss = criterion(self.model(x), y)
+                    loss.backward()
+                    self.optimizer.step()
+                acc = validate(self.model)
+                best = max(best, acc)
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sweep")
+    args = parser.parse_args()
+    trainer = Trainer(loaderGIVEN)
+    trainer.train(loader)
+    """
+
+
+@pytest.mark.parametrize(
+    ("default", "given", "leaves"),
+    [
+        pytest.param("None", ", args.sweep", True, id="an option"),
+        pytest.param("None", ", sweep=args.sweep", True, id="by name"),
+        pytest.param("None", "", True, id="the default"),
+        pytest.param("'all'", "", False, id="a default that is on"),
+        pytest.param("None", ", sweep_of(1)", False, id="what nothing tells"),
+        pytest.param("None", ", *args.sweep", False, id="in a list"),
+    ],
+)
+def test_a_model_that_an_option_builds_once_more_is_told_of_there(
+    tmp_path: Path, default: str, given: str, leaves: bool
+) -> None:
+    plan = plan_of(tmp_path, code(TRAINER.replace("SWEEP", default).replace("GIVEN", given)))
+    assert [one.code for one in plan.questions] == ([] if leaves else ["PAI102"])
+    left = '        if self.sweep:\n            raise SystemExit("this option does not go with dendrites: the model is'
+    assert not leaves or left in rewritten(plan)

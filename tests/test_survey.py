@@ -5420,6 +5420,27 @@ def make(model):
     assert [optimizer.target for optimizer in survey_of(text).optimizers] == expected
 
 
+def test_an_optimizer_that_another_one_is_made_of_in_a_function_is_no_further_one() -> None:
+    own = """
+
+class Lookahead(torch.optim.Optimizer):
+    def __init__(self, inner):
+        self.inner = inner
+
+    def step(self):
+        self.inner.step()
+
+def ranger(params):
+    radam = torch.optim.RAdam(params)
+    return Lookahead(radam)
+
+"""
+    making = "params = groups_of(model)\nif slow:\n    optimizer = ranger(params)\nelse:\n    optimizer = SGD(params)"
+    text = script().replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", making)
+    text = text.replace("\n\n", own, 1)
+    assert [one.target for one in survey_of(text.replace("SGD(", "torch.optim.SGD(")).optimizers] == ["optimizer"]
+
+
 def test_optimizer_in_an_object_around_it_is_handed_over_itself() -> None:
     own = "\nclass Noam:\n    def __init__(self, warmup, optimizer):\n        self.inner = optimizer\n\n"
     text = script().replace("\n\n", f"\n{own}", 1).replace("torch.optim.SGD(", "Noam(9, torch.optim.SGD(")

@@ -109,3 +109,40 @@ def test_model_that_a_class_in_sight_builds_is_perforated_there(tmp_path: Path) 
     plan = plan_of(tmp_path, text)
     assert "self.model = UPA.perforate_model(" in rewritten(plan)
     assert not any("before it is wrapped" in note.message for note in plan.notes)
+
+
+@pytest.mark.parametrize("start", ["Agent().start()", "agent = Agent()\n            agent.start()"])
+def test_a_model_that_a_process_gets_of_the_one_that_starts_it_is_to_be_built_in_it(tmp_path: Path, start: str) -> None:
+    text = """
+        import torch
+        import torch.multiprocessing as mp
+        from torch.nn.parallel import DistributedDataParallel as DDP
+
+        class Agent:
+            def __init__(self):
+                self.actor = Net()
+                self.optimizer = torch.optim.Adam(self.actor.parameters())
+
+            def start(self):
+                mp.spawn(train, nprocs=2, args=(self,))
+
+        def train(rank, agent):
+            agent.actor = DDP(agent.actor)
+            best = 0
+            for epoch in range(9):
+                for x, y in loader:
+                    agent.optimizer.zero_grad()
+                    criterion(agent.actor(x), y).backward()
+                    agent.optimizer.step()
+                acc = validate(agent.actor)
+                best = max(best, acc)
+
+        if __name__ == "__main__":
+            START
+        """
+    text = text.replace("START", start)
+    [question] = plan_of(tmp_path, code(text)).questions
+    assert question.code == "PAI102"
+    assert question.message.startswith("`agent.actor` is built before the process that wraps it is started (line 11), ")
+    direct = text.replace("mp.spawn(train, nprocs=2, args=(self,))", "train(0, self)")
+    assert not any("before the process" in one.message for one in plan_of(tmp_path, code(direct)).questions)

@@ -20,8 +20,11 @@ from retrofit.survey.targets import held_as, target_of
 
 
 def outermost(flow: Flow, made: list[Origin]) -> list[Origin]:
-    """Leave out the constructions in a helper that another one of the calls calls."""
+    """Leave out the constructions in a helper that another one of the calls calls, and what is given to one there."""
     inside = {o.node for origin in made for o in flow.closure(set(flow.inside(origin)))}
+    around = [node for node in inside if isinstance(node, cst.Call) and is_own_class(flow, node)]
+    given = [(arg.value, flow.index.scope_of(node)) for node in around for arg in node.args]
+    inside |= {o.node for value, scope in given for o in flow.deep_origins(value, scope)}
     return [origin for origin in made if origin.node not in inside] or made
 
 

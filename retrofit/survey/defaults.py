@@ -21,6 +21,7 @@ from retrofit.survey.nodes import (
     receiver,
 )
 from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scores.conditions import argument_of, default_of
 from retrofit.survey.scores.values import unquoted, written_items
 from retrofit.survey.settings import given_elsewhere
 
@@ -136,8 +137,9 @@ class Defaults:
         variable = self._flow.variable(name, scope)
         if variable in seen:
             return []
-        given = variable[1] in variable[0].parameters  # by whom it is called
-        if given or self._is_of_library(name, scope):
+        if variable[1] in variable[0].parameters:
+            return self._passed(*variable, seen | {variable})
+        if self._is_of_library(name, scope):
             return None
         sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]
         sources += given_elsewhere(self._flow, name, scope) if self._known else []
@@ -152,6 +154,17 @@ class Defaults:
         if not found or any(values is None for values in found):
             return None
         return [value for values in found for value in values or ()]
+
+    def _passed(self, function: Scope, name: str, seen: frozenset[object]) -> _Values:
+        """Return what a parameter may be, as far as all calls of its function say it plainly."""
+        calls = self._flow.callers(function) if self._known else []
+        plain = all(dotted(call.func) and not any(arg.star for arg in call.args) for call in calls)
+        if not calls or not plain or self._index.bound([name], function) or any(map(self._flow.spawns, calls)):
+            return None
+        passed = [(argument_of(function, call, name), self._index.scope_of(call)) for call in calls]
+        default = default_of(function, name), function.module
+        found = [self._values(*(one if one[0] is not None else default), seen) for one in passed]
+        return None if None in found else [value for values in found for value in values or ()]
 
     def _is_of_library(self, name: str, scope: Scope) -> bool:
         """Whether a name is imported, and from none of the project's files."""

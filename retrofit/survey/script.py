@@ -233,6 +233,9 @@ def survey(
     script.neighbours = neighbours or {}
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too
     script.optimizers = _optimizers(script, choices, origins, shared, flow)
+    if script.models and not any(one.scope.enclosing_class for one in script.optimizers):
+        for wrapper in script.wrappers:
+            wrapper.brought = ""  # the process builds the optimizer of the copy that it gets
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
     script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops, script.schedulers)
@@ -242,6 +245,7 @@ def survey(
     again = repeated(script.models, script.loops, flow)
     again = again or built_again(script.models, script.optimizers, origins, script.loops, flow)
     beside = groups[0][1][0].file if groups else None
+    again = [] if again and _built_by_option(script, flow) else again
     script.repeated = [index.place(call.node, beside) for call in again]
     _tell_disorder(script, groups, origins, flow)
     _tell_measures(script, index, flow)
@@ -270,10 +274,13 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]
     mark_members(wrappers, flow, set(_before_leaving(script, flow)))
-    for wrapper in wrappers if not script.models else ():
+    for wrapper in wrappers if not script.models or script.models[0].unseen else ():
         function = flow.uncalled(wrapper.statement)
         if function is not None and function.kind == "function":
             wrapper.uncalled = f"`{function.name}` ({wrapper.index.place(function.node, wrapper.file)})"
+        given = wrapper.operand.partition(".")[0] in wrapper.scope.parameters
+        starts = [call for call in flow.callers(wrapper.scope) if flow.spawns(call) or flow.starts_process(call)]
+        wrapper.brought = wrapper.index.place(starts[0], wrapper.file) if given and starts else ""
 
 
 def _holding(loops: Sequence[EpochLoop], index: Index) -> list[str]:
@@ -418,6 +425,14 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         paired = "the model's layers are paired with others, which get no dendrites"
         kept = (why for at, why in unmatched if script.followers or not _is_detour([at], paired, script, flow))
         script.unmatched = next(kept, "")
+
+
+def _built_by_option(script: Script, flow: Flow) -> bool:
+    """Whether some of the calls by which the model is built run only by options that are off; note those."""
+    defaults = Defaults(script.index, flow)
+    every = [flow.callers(model.scope) for model in script.models]
+    off = [call for calls in every for call in calls if defaults.leave_out(call)]
+    return 0 < len(off) < sum(map(len, every)) and _is_detour(off, "the model is built once more", script, flow)
 
 
 def _is_detour(nodes: Sequence[cst.CSTNode], why: str, script: Script, flow: Flow) -> bool:
