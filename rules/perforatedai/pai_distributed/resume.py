@@ -276,7 +276,7 @@ def _pai_save(obj: Any, f: Any, *arguments: Any, **keywords: Any) -> None:
         if os.path.exists(f):
             _pai_say(f"{os.fspath(f)} stays as it is: the initialisation run replaces no checkpoint")
             _pai_saved[path] = f = io.BytesIO()
-        elif _pai.passes or _pai.idle_passes:
+        elif _pai.turns or _pai.idle_passes:
             _pai_made.add(path)
     _pai_torch_save(obj, f, *arguments, **keywords)
 
