@@ -191,6 +191,17 @@ def test_every_message_of_a_training_is_explained(messages: Any) -> None:
         assert " ".join(longest[:6]) in page, " ".join(message)
 
 
+def test_all_that_the_helper_remembers_is_declared() -> None:
+    """No type checker sees its sources."""
+    nodes = [node for text in RECIPES["perforatedai"].helper_sources.values() for node in ast.walk(ast.parse(text))]
+    (state,) = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == "_PaiState"]
+    declared = {getattr(node.target, "id", "") for node in state.body if isinstance(node, ast.AnnAssign)}
+    declared |= {node.name for node in state.body if isinstance(node, ast.FunctionDef)}
+    used = {node.attr for node in nodes if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "_pai"}
+    assert len(used) > 50
+    assert used <= declared
+
+
 def test_what_is_said_to_be_tried_is_a_test() -> None:
     rows = [row for row in text_of("docs/launching.md").splitlines() if re.search(r"`test_\w+`", row)]
     assert len(rows) > 10
