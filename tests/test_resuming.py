@@ -633,6 +633,7 @@ def main():
     model = DDP(Net())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     kept = {int(name[5:-3]): name for name in os.listdir("ckpt")}
+    losses = torch.zeros(10 * len(loader))
     step, last = 0, -1
     if kept:
         last = max(kept)
@@ -667,6 +668,10 @@ writer.add_scalar("loss", loss, step + 1)"""
         pytest.param(f"{KEPT}\nif step > 1000:\n    break", True, id="ends the training"),
         pytest.param(f"{KEPT}\noptimizer.param_groups[0]['lr'] = rate(step)", True, id="a rate"),
         pytest.param(f"{KEPT}\nsaves(step)", True, id="for something that is not known"),
+        pytest.param(f"{KEPT}\nlosses[step] = loss.item()", True, id="an item of a tensor"),
+        pytest.param(
+            "kept[step] = loss.item()\ntorch.save(model.state_dict(), 'last.pt')", True, id="an item, and no file"
+        ),
         pytest.param(
             "torch.save(model.state_dict(), 'last.pt')\nif step % 6 == 0:\n    print(step)", True, id="numbers no file"
         ),

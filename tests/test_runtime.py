@@ -760,6 +760,26 @@ def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
     assert (optimizer.param_groups[0]["lr"], schedule.last_epoch) == (rate, int(rate != 0.1))
 
 
+@pytest.mark.parametrize(("written", "loaded"), [("before the switch", []), ("since", [5])])
+def test_an_own_schedule_loads_as_its_class_does(
+    helper: ModuleType, tmp_path: Path, written: str, loaded: list[int]
+) -> None:
+    """By another name, with more arguments, and with a result."""
+    import torch
+
+    class Own(torch.optim.lr_scheduler.ExponentialLR):
+        def load_state_dict(self, values: Any, strict: bool = True) -> Any:
+            return [] if strict else [values["step"]]
+
+    torch.save({"step": 5}, tmp_path / "last.pt")
+    helper._pai.switch_time = os.path.getmtime(tmp_path / "last.pt") + (1 if written == "before the switch" else -1)
+    helper._pai.restored = {"weight": torch.ones(2)}
+    schedule = Own(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1), 0.5)
+    values = torch.load(tmp_path / "last.pt")
+    assert (schedule.load_state_dict(values, strict=False) or []) == loaded
+    assert (schedule.load_state_dict(values=values, strict=False) or []) == loaded
+
+
 def test_a_worker_keeps_no_samples_that_it_has_loaded(
     helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

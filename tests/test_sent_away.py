@@ -32,6 +32,10 @@ class Runner:
 class Actor(Runner):
     pass
 
+class Kept:
+    def put(self, weights):
+        self.weights = weights
+
 def play(queue):
     net = Net()
     while True:
@@ -70,9 +74,9 @@ STARTED = "mp.Process(target=play, args=(queue,)).start()"
 @pytest.mark.parametrize(
     ("text", "places"),
     [
-        pytest.param(sending("result = actor.job.remote(sent)"), ("line 38", "line 17"), id="an actor"),
-        pytest.param(sending("sent = ray.put(sent)"), ("line 38", "line 17"), id="a store"),
-        pytest.param(sending("queue.put(weights)", STARTED, "Other()"), ("line 38", "line 26"), id="a queue"),
+        pytest.param(sending("result = actor.job.remote(sent)"), ("line 42", "line 17"), id="an actor"),
+        pytest.param(sending("sent = ray.put(sent)"), ("line 42", "line 17"), id="a store"),
+        pytest.param(sending("queue.put(weights)", STARTED, "Other()"), ("line 42", "line 30"), id="a queue"),
     ],
 )
 def test_weights_that_another_process_loads_into_a_model_of_its_own_are_asked_about(
@@ -94,6 +98,8 @@ def test_weights_that_another_process_loads_into_a_model_of_its_own_are_asked_ab
         pytest.param(sending("result = actor.job.remote(sent)", made="Other()"), id="into another model"),
         pytest.param(sending("actor.job(sent)"), id="nothing is sent"),
         pytest.param(sending("actor.job.remote(sent)", taken="torch.load('begun.pt')"), id="of a file"),
+        pytest.param(sending("pool.submit(torch.save, weights, 'net.pt')"), id="to be saved"),
+        pytest.param(sending("Kept().put(weights)"), id="to an object of its own"),
     ],
 )
 def test_other_weights_are_not(text: str) -> None:

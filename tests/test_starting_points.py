@@ -128,6 +128,14 @@ def test_a_copy_of_the_weights_that_training_compares_with_is_told(tmp_path: Pat
             training(DEEP, "loss = loss + l2(params, begun)", "for p, a in zip(params, begun): a.data.copy_(p.data)"),
             id="moved in place",
         ),
+        pytest.param(
+            training("copy.deepcopy(model.state_dict())", "pass", "torch.save({'begun': begun}, 'last.pt')"),
+            id="saved with more",
+        ),
+        pytest.param(
+            training("copy.deepcopy(model.state_dict())", "if bad and begun: model.load_state_dict(begun)"),
+            id="taken back where there is one",
+        ),
         pytest.param(training("torch.load('pretrained.pt')", "loss = loss + l2(params, begun)"), id="of a file"),
         pytest.param(training("copy.deepcopy(args)", "loss = loss + begun.weight"), id="of no weights"),
     ],

@@ -1424,6 +1424,16 @@ ATTACK = """
             "model = copy.deepcopy(model)", "model", "g = [p.grad for p in model.parameters()]", 2, id="taken"
         ),
         pytest.param("x = copy.deepcopy(x)", "model", "x = x + x.grad.sign()", 2, id="a copy of the batch"),
+        pytest.param(
+            "model = copy.deepcopy(model)", "model", "advance(inner)\n        if k > 3: return model", 2, id="returned"
+        ),
+        pytest.param(
+            "kept = copy.deepcopy(y)\n    model = copy.deepcopy(model)",
+            "model",
+            "x = x + x.grad.sign()",
+            1,
+            id="two copies",
+        ),
         pytest.param("other = Net()", "other", "x = x + x.grad.sign()", 2, id="no copy"),
     ],
 )

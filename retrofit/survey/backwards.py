@@ -86,7 +86,7 @@ def _tunes_a_tensor(index: Index, flow: Flow, loop: Statement, backward: Stateme
 
 
 def _is_of_a_copy(index: Index, flow: Flow, backward: cst.Call) -> bool:
-    """Whether a loss is of a copy that its function makes of a model and runs in its place, and trains nothing of.
+    """Whether a loss is of a copy of a model that its function makes, runs in its place, neither trains nor returns.
 
     An attack on a model does so, which needs the gradient of its inputs alone.
     """
@@ -100,8 +100,10 @@ def _is_of_a_copy(index: Index, flow: Flow, backward: cst.Call) -> bool:
         copied = dotted(copy.args[0].value)
         ran = {call for call in calls if Origin(copy) in flow.origins(call.func, scope)}
         instead = copied is not None and any(one.value is copy for one in index.bound([copied], scope))
-        if instead or sum(f"{name}.".startswith(f"{copied}.") for name in names_in(scope.node.body)) == 1:
-            return bool(ran) and Holding(ran, flow).holds(loss)
+        alone = instead or sum(f"{name}.".startswith(f"{copied}.") for name in names_in(scope.node.body)) == 1
+        kept = any(Origin(copy) in flow.origins(value, scope) for value in index.returned(scope))  # trained elsewhere
+        if alone and ran and not kept and Holding(ran, flow).holds(loss):
+            return True
     return False
 
 

@@ -137,9 +137,9 @@ def _made(index: Index, flow: Flow, call: cst.Call, told: list[cst.If]) -> NewFo
     """
     held, here, path = receiver(call), index.statement(call), None
     made = index.knowledge.known(MakesFolder, index.qualified(call.func))
-    if made is None and held is not None and _is_path(held, here.scope, flow, set()):
-        made = next((one for one in index.knowledge.of(MakesFolder) if method_name(call) in one.methods), None)
-        path = held
+    makers = [one for one in index.knowledge.of(MakesFolder) if made is None and method_name(call) in one.methods]
+    if makers and held is not None and _is_path(held, here.scope, flow, set()):
+        made, path = makers[0], held
     if made is None or (made.instead and held is None):
         return None
     ((keyword, last),) = made.takes.items()

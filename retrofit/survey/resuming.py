@@ -230,14 +230,22 @@ def _numbers_files(index: Index, flow: Flow, loop: EpochLoop, name: str) -> bool
             continue
         around = list(takewhile(lambda one: not isinstance(one, cst.BaseStatement), index.ancestors(part)))
         calls = [one.func for one in around if isinstance(one, cst.Call)]
-        written = any(known.known(WritesPath, index.qualified(one)) for one in calls)
-        files = written or any(isinstance(one, cst.AssignTarget) for one in around)
-        told = any(map(formatted, around)) or any(known.logs(dotted(one) or "") for one in calls)
+        files = any(known.known(WritesPath, index.qualified(one)) for one in calls)
+        kept = any(isinstance(one, cst.AssignTarget) and _is_of_dict(one.target, flow) for one in around)
+        told = kept or any(map(formatted, around)) or any(known.logs(dotted(one) or "") for one in calls)
         parts = [one.operator for one in around if isinstance(one, cst.BinaryOperation)]
         if not files and not told and not any(isinstance(one, cst.Modulo) for one in parts):
             return False
         numbers = numbers or files
     return numbers
+
+
+def _is_of_dict(target: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether what gets a value is an item of a dict, which takes any number, and a list or tensor no higher ones."""
+    if not isinstance(target, cst.Subscript):
+        return False
+    made = [one.node for one in flow.origins(target.value, flow.index.scope_of(target))]
+    return bool(made) and all(isinstance(one, (cst.Dict, cst.DictComp)) for one in made)
 
 
 def _skipped_until(index: Index, loop: EpochLoop) -> list[str]:

@@ -105,10 +105,12 @@ class _StartingPoints:
 
     def _keeps(self, node: cst.CSTNode) -> bool:
         """Whether a name is only given to what keeps its value, to a local function, or asked whether there is any."""
-        around = next(one for one in self._index.ancestors(node) if not isinstance(one, (cst.Arg, cst.Index)))
+        inside = (cst.Arg, cst.Index, cst.Dict, cst.DictElement)  # a checkpoint has it as an item
+        around = next(one for one in self._index.ancestors(node) if not isinstance(one, inside))
         if isinstance(around, cst.Call) and around.func is not node:
             return method_name(around) in _KEEPING or self._flow.called(around) is not None
-        return isinstance(around, cst.Comparison)
+        denied = isinstance(around, cst.UnaryOperation) and isinstance(around.operator, cst.Not)
+        return denied or isinstance(around, (cst.Comparison, cst.BooleanOperation, cst.If))
 
     def changed(self, copy: Holding) -> bool:
         """Whether the training changes a copy."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import SendsAway
+from retrofit.knowledge.kinds import SendsAway, WritesPath
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
@@ -306,7 +306,10 @@ def sent_away(
 
 
 def _sends(call: cst.Call, flow: Flow) -> bool:
-    known, name = flow.index.knowledge, flow.index.qualified(call.func)
+    """Whether a call gives what it is given to another process, for more than to write it to a file there."""
+    index, known, name = flow.index, flow.index.knowledge, flow.index.qualified(call.func)
+    if flow.called(call) is not None or any(known.known(WritesPath, index.qualified(arg.value)) for arg in call.args):
+        return False
     return method_name(call) in known.methods(SendsAway) or name in known.named(SendsAway) or flow.starts_process(call)
 
 

@@ -236,11 +236,12 @@ def _pai_load_state_of(kind: Any, what: str) -> None:
         return
 
     @functools.wraps(load)
-    def load_state_dict(self: Any, state_dict: Any) -> None:
-        if _pai.switch_time and (_pai_age_of(state_dict) == "old" or not _pai_counts(self, state_dict)):
+    def load_state_dict(self: Any, *given: Any, **named: Any) -> Any:
+        state = next(itertools.chain(given, named.values()), None)  # a class of the project may name it as it likes
+        if _pai.switch_time and (_pai_age_of(state) == "old" or not _pai_counts(self, state)):
             _pai_keep(f"The {what} begins anew: what the script loads into it is of another structure or round")
-        else:
-            load(self, state_dict)
+            return None
+        return load(self, *given, **named)
 
     kind.load_state_dict = load_state_dict
 
