@@ -89,12 +89,33 @@ def test_a_best_is_kept_where_a_call_compares_it(asked: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "direction"), [("new > old", "max"), ("old > new", "min"), ("improves(new, old)", "")]
+    ("says", "direction"),
+    [
+        ("new > old", "max"),
+        ("old > new", "min"),
+        ("improves(new, old)", ""),
+        ("new - 0.1 > old", "max"),
+        ("new - old > 0.1", ""),
+    ],
 )
 def test_the_function_that_compares_tells_the_direction(says: str, direction: str) -> None:
     epoch = "measured = validate(model)\nif is_better(best, measured):\n    best = measured"
     (score,) = survey_of(script(epoch, f"def is_better(old, new):\n    return {says}\n\nbest = first")).scores
     assert (score.expression, score.direction) == ("measured", direction)
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "if not is_worse(measured, best):\n    best = measured",
+        "if is_worse(measured, best):\n    pass\nelse:\n    best = measured",
+        "if not is_worse(old=best, new=measured):\n    best = measured",
+    ],
+)
+def test_a_function_that_tells_a_worse_score_tells_the_other_direction(asks: str) -> None:
+    worse = "def is_worse(new, old):\n    return new < old\n\nbest = first"
+    (score,) = survey_of(script(f"measured = validate(model)\n{asks}", worse)).scores
+    assert (score.expression, score.direction) == ("measured", "max")
 
 
 def test_no_best_is_kept_where_a_call_has_something_else() -> None:

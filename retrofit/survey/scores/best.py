@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeGuard
 
 import libcst as cst
@@ -93,7 +94,9 @@ def tracked_scores(
             for best, score in _read_as(limit, compared):
                 bests, terms = _terms(best), _terms(score)
                 parts = zip(bests, terms, strict=True) if len(bests) == len(terms) else [(best, score)]
-                senses = {_sense(index, comparison, *pair, bindings) for pair in parts}
+                senses = {
+                    _sense(index, comparison, partial(_takers, index, *pair, bindings), bindings) for pair in parts
+                }
                 sense = senses.pop() if len(senses) == 1 else 0
                 if sense and is_score(score, best) and not taken_by_turn(index, inside, best):
                     found = True
@@ -521,8 +524,13 @@ def _kept_as_asked(index: Index, binding: Binding, bindings: list[Binding]) -> I
     calls = [call for test in tests for call in _asking(index, test, value, binding.target)]
     if calls:
         name = index.source.code(bare_of(value))
-        told = {sense for call in calls for sense in _answers(index, call, name)}
-        yield value, told.pop() if len(told) == 1 else told_by_name(name)
+        told = {
+            sense * _sense(index, call, lambda: [binding.statement], bindings)
+            for call in calls
+            for sense in _answers(index, call, name, binding.target)
+        }
+        sense = told.pop() if len(told) == 1 else 0
+        yield value, ("max" if sense > 0 else "min") if sense else told_by_name(name)
 
 
 def _asking(index: Index, test: cst.BaseExpression, score: cst.BaseExpression, best: str) -> list[cst.Call]:
@@ -532,44 +540,46 @@ def _asking(index: Index, test: cst.BaseExpression, score: cst.BaseExpression, b
     return [call for call in calls if both <= {index.source.code(bare_of(arg.value)) for arg in call.args}]
 
 
-def _answers(index: Index, call: cst.Call, score: str) -> Iterator[str]:
-    """Yield the direction in which functions of a call's name compare its arguments: `return a > b`."""
-    given = [index.source.code(bare_of(arg.value)) for arg in call.args]
+def _answers(index: Index, call: cst.Call, score: str, best: str) -> Iterator[int]:
+    """Yield 1 where a function of a call's name answers that a score is higher than the best, -1 that it is lower."""
+    code = index.source.code
+    plain = [code(bare_of(arg.value)) for arg in call.args if arg.keyword is None]
+    named = {arg.keyword.value: code(bare_of(arg.value)) for arg in call.args if arg.keyword is not None}
     for function in index.scopes:
         if function.name == last_name(call.func) and function.kind == "function":
-            names = dict(zip((one for one in function.parameters if one != "self"), given, strict=False))
+            taking = [one for one in function.parameters if one != "self"]
+            names = dict(zip(taking, plain, strict=False)) | named
             for value in index.returned(function):
                 if isinstance(value, cst.Comparison) and (sign := COMPARE.get(type(value.comparisons[0].operator))):
-                    sign = sign if names.get(dotted(value.left) or "") == score else -sign
-                    yield "max" if sign > 0 else "min"
+                    sides = [without_margin(side) for side in (value.left, value.comparisons[0].comparator)]
+                    compared = [names.get(dotted(side) or "") for side in sides]
+                    if set(compared) == {score, best}:
+                        yield sign if compared[0] == score else -sign
 
 
 def _sense(
-    index: Index,
-    comparison: cst.Comparison,
-    best: cst.BaseExpression,
-    score: cst.BaseExpression,
-    bindings: list[Binding],
+    index: Index, test: cst.BaseExpression, find_takers: Callable[[], list[Statement]], bindings: list[Binding]
 ) -> int:
-    """Tell whether a comparison that holds means a better score.
+    """Tell whether a condition that holds means a better score.
+
+    Args:
+        find_takers: returns the statements that take the score as the best one.
 
     Returns:
         1 where it does, -1 where one that does not hold means it, 0 where the best is not taken by it.
     """
-    statement = index.statement(comparison)
+    statement = index.statement(test)
     if isinstance(statement.node, cst.SimpleStatementLine):
-        whole = _whole(index, comparison)
+        whole = _whole(index, test)
         flag = next((b.target for b in bindings if b.value is whole), "")
         if not flag or re.search(r"best|better|improve", flag):
             return int(flag != "")
-        return int(_taken_where(index, {flag}, _takers(index, best, score, bindings)))
-    choice = _choice_by(index, comparison)
+        return int(_taken_where(index, {flag}, find_takers()))
+    choice = _choice_by(index, test)
     if choice is None:
         return 0
-    takers = _takers(index, best, score, bindings)
-    nots = [
-        a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
-    ]
+    takers = find_takers()
+    nots = [a for a in index.ancestors(test) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)]
     sense = -1 if nots else 1
     for taker in takers:
         if any(around is choice for around in index.ancestors(taker.node)):
