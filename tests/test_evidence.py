@@ -558,6 +558,12 @@ def test_a_training_that_validates_by_a_function_keeps_the_best() -> None:
     assert (score.expression, score.direction, score.ranks) == ("acc", "max", "first")
 
 
+def test_an_item_of_what_each_epoch_makes_is_no_best_by_its_name() -> None:
+    epoch = f"stats = evaluate(model)\nif stats['top_1'] > best:\n    best = stats['top_1']\n{SAVES}"
+    (score,) = survey_of(script(epoch, "best = 0")).scores
+    assert (score.expression, score.best) == ("stats['top_1']", "best")
+
+
 @pytest.mark.parametrize("best", ["kept['best']", "kept['max_acc']", "kept.max_acc", "self.top_acc", "max_acc"])
 @pytest.mark.parametrize(
     "keeps",

@@ -63,6 +63,9 @@ def tracked_scores(
         """Whether a value is no best so far in spite of its name: `lowest_loss = stats["lowest_loss"]` in each turn."""
         code = index.source.code(node)
         made = [b for b in bindings if b.target == code]
+        if not made and isinstance(node, cst.Subscript):  # `stats["top_1"]` of `stats = evaluate(model)`
+            code = root_of(node)
+            made = [b for b in bindings if b.target == code]
         tests = [test for b in made for test in tests_around(b.statement)]
         values = [b.value for b in made if isinstance(b.value, (cst.Call, cst.Subscript, cst.Attribute))]
         names = [index.source.code(part) for one in [*tests, *values] for part in nodes_in(one)]
