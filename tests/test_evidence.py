@@ -558,6 +558,14 @@ def test_a_training_that_validates_by_a_function_keeps_the_best() -> None:
     assert (score.expression, score.direction, score.ranks) == ("acc", "max", "first")
 
 
+def test_what_is_saved_of_a_score_whose_best_a_function_keeps_is_not_saved_by_it() -> None:
+    keeps = "best = 0\ndef measure(model):\n    global best\n    acc = evaluate(model)\n"
+    keeps += "    if acc > best:\n        best = acc\n    return acc\n"
+    epoch = "acc = measure(model)\ntorch.save({'acc': acc, 'model': model.state_dict()}, 'last.pt')"
+    (score,) = survey_of(script(epoch, keeps)).scores
+    assert (score.expression, score.saved) == ("acc", False)
+
+
 def test_an_item_of_what_each_epoch_makes_is_no_best_by_its_name() -> None:
     epoch = f"stats = evaluate(model)\nif stats['top_1'] > best:\n    best = stats['top_1']\n{SAVES}"
     (score,) = survey_of(script(epoch, "best = 0")).scores

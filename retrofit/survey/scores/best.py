@@ -645,26 +645,38 @@ def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.Ba
     between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
     asked = [c for c in index.calls if len(c.args) > 1 and inside(c) and index.target_of(c) != best]
     asked = [c for c in asked if c in _asking(index, c, score, best)]
-    keepers = {index.scope_of(c).name for c in between} - {""}  # one may answer whether it is the best
+    keepers = {index.scope_of(c).name for c in between if _is_answered(index, c)}
     asked += [c for c in index.calls if last_name(c.func) in keepers]
     return any(_saves(index, test) != 0 for test in (*between, *asked))
 
 
+def _is_answered(index: Index, test: cst.BaseExpression) -> bool:
+    """Whether the function of a condition returns whether it holds: `return acc > best`, `return True`, a flag."""
+    told = {"True", "False", *_flags(index, test)}
+    answers = [part for one in index.returned(index.scope_of(test)) for part in nodes_in(one)]
+    return any(part is test or dotted(part) in told for part in answers)
+
+
+def _flags(index: Index, test: cst.BaseExpression) -> set[str]:
+    """Return the names that say whether a condition holds."""
+    here, whole = index.statement(test), _whole(index, test)
+    return {
+        b.target
+        for b in index.bindings
+        if b.value is whole or (dotted(b.value) == "True" and here is b.statement.parent)
+    }
+
+
 def _saves(index: Index, test: cst.BaseExpression) -> int:
     """Tell where a checkpoint is saved: 1 where a condition, or its flag, holds, -1 where it does not, 0 nowhere."""
-    here, whole = index.statement(test), _whole(index, test)
-    node = _choice_by(index, test)
+    here, node = index.statement(test), _choice_by(index, test)
     if node is not None:
         otherwise = index.statements_in(node.orelse.body) if isinstance(node.orelse, cst.Else) else []
         behind = here.following if leaves(node.body) else []
         for sense, parts in ((1, index.statements_in(node.body)), (-1, [*otherwise, *behind])):
             if any(_keeps(index, part) for part in parts):
                 return sense
-    flags = {
-        b.target
-        for b in index.bindings
-        if b.value is whole or (dotted(b.value) == "True" and here is b.statement.parent)
-    }
+    flags = _flags(index, test)
     users = [s for s in index.statements if s.scope is here.scope and s is not here] if flags else []
     small = [user for user in users if isinstance(user.node, (cst.If, cst.SimpleStatementLine))]
     return int(any(_keeps(index, user) and mentions(user.node, flags) for user in small))
