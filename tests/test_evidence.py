@@ -540,6 +540,17 @@ def test_a_best_in_an_object_is_carried_over_by_the_loops_name_for_it(finish: st
     assert (score.direction, score.best) == ("max", "keeper.best")
 
 
+def test_a_best_is_carried_over_by_no_name_that_its_object_gets_behind_the_loop() -> None:
+    """It would have no value yet where the best of earlier rounds is given to it."""
+    keeps = (
+        "class Keeper:\n    def __init__(self):\n        self.best = 0\n\n    def validate(self, model):\n"
+        "        acc = measured(model)\n        if acc > self.best:\n            self.best = acc\n"
+        "def finish_all():\n    keeper.validate(model)\n\nkeeper = Keeper()\n"
+    )
+    (score,) = survey_of(f"{script('finish_all()', keeps)}\nafter = keeper\n").scores
+    assert score.best == "keeper.best"
+
+
 def test_a_best_in_an_object_of_the_loops_function_is_carried_over_to_a_closure() -> None:
     keeps = "state = {'best': 0}\n\ndef keep(acc):\n    if acc > state['best']:\n        state['best'] = acc\n\n"
     body = script("acc = validate(model)\nkeep(acc)", keeps).replace("\n", "\n    ")

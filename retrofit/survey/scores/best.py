@@ -15,7 +15,7 @@ from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, increments, is_number
 from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in
-from retrofit.survey.order import first_values
+from retrofit.survey.order import first_values, may_lack_value
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.values import (
     bare_of,
@@ -228,7 +228,8 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
         calls = [call for call in index.calls if in_loop(index, loop, call)]
         held = [call.func.value for call in calls if isinstance(call.func, cst.Attribute)]
         held += [arg.value for call in calls for arg in call.args]  # to a function that calls its method
-        names += [f"{name}{root[4:]}" for name in (*map(dotted, held), *sorted(loop.scope.names)) if name is not None]
+        sure = [name for name in sorted(loop.scope.names) if not may_lack_value(name, loop.statement, index)]
+        names += [f"{name}{root[4:]}" for name in (*map(dotted, held), *sure) if name is not None]
     elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
         return ""  # an assignment would make it a variable of the loop's function, or file
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
