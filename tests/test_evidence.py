@@ -124,6 +124,13 @@ def test_no_best_is_kept_where_a_call_has_something_else() -> None:
     assert score.best == ""
 
 
+@pytest.mark.parametrize("kept", ["copy.deepcopy(model)", "{'acc': acc}", "(acc, epoch)", "schedule(epoch)"])
+def test_what_a_call_is_given_with_its_best_is_no_score_where_no_validation_makes_a_number_of_it(kept: str) -> None:
+    epoch = f"acc = validate(model)\nnow = {kept}\nif improved(now, best):\n    best = now"
+    (score,) = survey_of(script(epoch, "import copy\nbest = None")).scores
+    assert (score.expression, score.direction) == ("acc", "max")
+
+
 def test_a_function_saves_whose_name_does_not_say_so() -> None:
     keeps = "def on_best(model):\n    torch.save(model.state_dict(), path)\n\n"
     epoch = "a, b = validate(model)\nif a < low:\n    low = a\nif b > best:\n    best = b\n    on_best(model)"
