@@ -209,14 +209,20 @@ def _numbers_files(index: Index, flow: Flow, loop: EpochLoop, name: str) -> bool
             continue
         around = list(takewhile(lambda one: not isinstance(one, cst.BaseStatement), index.ancestors(part)))
         calls = [one.func for one in around if isinstance(one, cst.Call)]
-        written = any(known.known(WritesPath, index.qualified(one)) for one in calls)
-        files = written or any(isinstance(one, cst.AssignTarget) for one in around)
+        files = any(known.known(WritesPath, index.qualified(one)) for one in calls)
         told = any(map(formatted, around)) or any(known.logs(dotted(one) or "") for one in calls)
+        told = told or any(isinstance(one, cst.AssignTarget) and _is_key(flow, one, loop.scope) for one in around)
         parts = [one.operator for one in around if isinstance(one, cst.BinaryOperation)]
         if not files and not told and not any(isinstance(one, cst.Modulo) for one in parts):
             return False
         numbers = numbers or files
     return numbers
+
+
+def _is_key(flow: Flow, target: cst.AssignTarget, scope: Scope) -> bool:
+    """Whether something is assigned to an item of a dict, which has room for any number."""
+    made = flow.origins(target.target.value, scope) if isinstance(target.target, cst.Subscript) else []
+    return bool(made) and all(isinstance(one.node, (cst.Dict, cst.DictComp)) for one in made)
 
 
 def _skipped_until(index: Index, loop: EpochLoop) -> list[str]:
