@@ -565,6 +565,33 @@ def test_a_best_in_an_object_of_the_loops_function_is_carried_over_to_a_closure(
     assert (score.direction, score.best) == ("max", "state['best']")
 
 
+def test_a_training_that_only_lets_another_model_evaluate_keeps_no_best_of_a_validation() -> None:
+    text = code("""
+    import torch
+    model = torch.nn.parallel.DistributedDataParallel(Net())
+    best = 9
+
+    def taught(x):
+        teacher.eval()
+        return teacher(x)
+
+    def run():
+        global best
+        total = 0
+        for x in loader:
+            loss = criterion(model(x), taught(x))
+            loss.backward()
+            total += loss.item()
+        if total < best:
+            best = total
+        return total
+
+    for epoch in range(10):
+        total = run()
+    """)
+    assert survey_of(text).scores == []
+
+
 def test_a_training_that_validates_by_a_function_keeps_the_best() -> None:
     epoch = (
         "def measured(net):\n    net.eval()\n    return net(x)\n\ndef run(net, best):\n    loss = net(x)\n"

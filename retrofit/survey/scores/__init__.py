@@ -134,7 +134,7 @@ def _groups(
         (NAME, lambda: named_scores(index, flow, loop, keepers)),
         (NAME, lambda: dropped_scores(index, flow, loop, keepers)),
         (NAME, lambda: inline_scores(index, loop, making)),
-        (BEST, lambda: kept_by_training(index, flow, loop)),
+        (BEST, lambda: (c for c in kept_by_training(index, flow, loop) if making.of(c.node, c.call) != TRAINED)),
         (BEST, lambda: best_scores(index, flow, loop)),
         (BEST, lambda: kept_below(index, flow, loop)),
     ]
