@@ -138,6 +138,14 @@ def test_a_function_saves_whose_name_does_not_say_so() -> None:
     assert (score.expression, score.saved) == ("b", True)
 
 
+def test_a_method_does_not_save_because_a_function_of_its_name_does() -> None:
+    """`model.train()` is not the script's own `train`, which saves."""
+    trains = "def train(model):\n    torch.save(model.state_dict(), path)\n\nlow, best = 9, 0"
+    epoch = f"a, b = validate(model)\nif a < low:\n    low = a\n    model.train()\nif b > best:\n    best = b\n{SAVES}"
+    (score,) = survey_of(script(epoch, trains)).scores
+    assert (score.expression, score.saved) == ("b", True)
+
+
 def test_two_bests_that_are_both_saved_are_two_scores() -> None:
     epoch = f"a, b = validate(model)\nif a > best:\n    best = a\n{SAVES}early_stopping(b, model)"
     found = survey_of(script(epoch, code(STOPPING).replace("TAKEN", "-value"))).scores

@@ -685,6 +685,13 @@ def _saves(index: Index, test: cst.BaseExpression) -> int:
 
 def _keeps(index: Index, statement: Statement) -> bool:
     """Whether code calls what saves or copies something, by its name or by what a function of that name does."""
-    savers = {index.scope_of(call).name for call in index.calls_to("torch.save")} - {""}
-    called = [last_name(call.func) for call in index.calls_in(statement)]
-    return any(re.search("save|copy", name) or name in savers for name in called)
+    savers = {
+        (index.scope_of(call).name, index.scope_of(call).enclosing_class is None)
+        for call in index.calls_to("torch.save")
+    }
+    for call in index.calls_in(statement):
+        name, full = last_name(call.func), dotted(call.func) or ""
+        plain = isinstance(call.func, cst.Name) or any(index.imported(full, o) for o in index.scope_of(call).searched)
+        if re.search("save|copy", name) or (name and (name, plain) in savers):
+            return True
+    return False
