@@ -89,12 +89,33 @@ def test_a_best_is_kept_where_a_call_compares_it(asked: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "direction"), [("new > old", "max"), ("old > new", "min"), ("improves(new, old)", "")]
+    ("says", "direction"),
+    [
+        ("new > old", "max"),
+        ("old > new", "min"),
+        ("improves(new, old)", ""),
+        ("new - 0.1 > old", "max"),
+        ("new - old > 0.1", ""),
+    ],
 )
 def test_the_function_that_compares_tells_the_direction(says: str, direction: str) -> None:
     epoch = "measured = validate(model)\nif is_better(best, measured):\n    best = measured"
     (score,) = survey_of(script(epoch, f"def is_better(old, new):\n    return {says}\n\nbest = first")).scores
     assert (score.expression, score.direction) == ("measured", direction)
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "if not is_worse(measured, best):\n    best = measured",
+        "if is_worse(measured, best):\n    pass\nelse:\n    best = measured",
+        "if not is_worse(old=best, new=measured):\n    best = measured",
+    ],
+)
+def test_a_function_that_tells_a_worse_score_tells_the_other_direction(asks: str) -> None:
+    worse = "def is_worse(new, old):\n    return new < old\n\nbest = first"
+    (score,) = survey_of(script(f"measured = validate(model)\n{asks}", worse)).scores
+    assert (score.expression, score.direction) == ("measured", "max")
 
 
 def test_no_best_is_kept_where_a_call_has_something_else() -> None:
@@ -103,10 +124,25 @@ def test_no_best_is_kept_where_a_call_has_something_else() -> None:
     assert score.best == ""
 
 
+@pytest.mark.parametrize("kept", ["copy.deepcopy(model)", "{'acc': acc}", "(acc, epoch)", "schedule(epoch)"])
+def test_what_a_call_is_given_with_its_best_is_no_score_where_no_validation_makes_a_number_of_it(kept: str) -> None:
+    epoch = f"acc = validate(model)\nnow = {kept}\nif improved(now, best):\n    best = now"
+    (score,) = survey_of(script(epoch, "import copy\nbest = None")).scores
+    assert (score.expression, score.direction) == ("acc", "max")
+
+
 def test_a_function_saves_whose_name_does_not_say_so() -> None:
     keeps = "def on_best(model):\n    torch.save(model.state_dict(), path)\n\n"
     epoch = "a, b = validate(model)\nif a < low:\n    low = a\nif b > best:\n    best = b\n    on_best(model)"
     (score,) = survey_of(script(epoch, f"{keeps}low, best = 9, 0")).scores
+    assert (score.expression, score.saved) == ("b", True)
+
+
+def test_a_method_does_not_save_because_a_function_of_its_name_does() -> None:
+    """`model.train()` is not the script's own `train`, which saves."""
+    trains = "def train(model):\n    torch.save(model.state_dict(), path)\n\nlow, best = 9, 0"
+    epoch = f"a, b = validate(model)\nif a < low:\n    low = a\n    model.train()\nif b > best:\n    best = b\n{SAVES}"
+    (score,) = survey_of(script(epoch, trains)).scores
     assert (score.expression, score.saved) == ("b", True)
 
 
@@ -519,11 +555,49 @@ def test_a_best_in_an_object_is_carried_over_by_the_loops_name_for_it(finish: st
     assert (score.direction, score.best) == ("max", "keeper.best")
 
 
+def test_a_best_is_carried_over_by_no_name_that_its_object_gets_behind_the_loop() -> None:
+    """It would have no value yet where the best of earlier rounds is given to it."""
+    keeps = (
+        "class Keeper:\n    def __init__(self):\n        self.best = 0\n\n    def validate(self, model):\n"
+        "        acc = measured(model)\n        if acc > self.best:\n            self.best = acc\n"
+        "def finish_all():\n    keeper.validate(model)\n\nkeeper = Keeper()\n"
+    )
+    (score,) = survey_of(f"{script('finish_all()', keeps)}\nafter = keeper\n").scores
+    assert score.best == "keeper.best"
+
+
 def test_a_best_in_an_object_of_the_loops_function_is_carried_over_to_a_closure() -> None:
     keeps = "state = {'best': 0}\n\ndef keep(acc):\n    if acc > state['best']:\n        state['best'] = acc\n\n"
     body = script("acc = validate(model)\nkeep(acc)", keeps).replace("\n", "\n    ")
     (score,) = survey_of(f"import torch\ndef main():\n    {body}\nmain()\n").scores
     assert (score.direction, score.best) == ("max", "state['best']")
+
+
+def test_a_training_that_only_lets_another_model_evaluate_keeps_no_best_of_a_validation() -> None:
+    text = code("""
+    import torch
+    model = torch.nn.parallel.DistributedDataParallel(Net())
+    best = 9
+
+    def taught(x):
+        teacher.eval()
+        return teacher(x)
+
+    def run():
+        global best
+        total = 0
+        for x in loader:
+            loss = criterion(model(x), taught(x))
+            loss.backward()
+            total += loss.item()
+        if total < best:
+            best = total
+        return total
+
+    for epoch in range(10):
+        total = run()
+    """)
+    assert survey_of(text).scores == []
 
 
 def test_a_training_that_validates_by_a_function_keeps_the_best() -> None:
@@ -535,6 +609,20 @@ def test_a_training_that_validates_by_a_function_keeps_the_best() -> None:
     text = f"import torch\nmodel = torch.nn.parallel.DistributedDataParallel(Net())\n{epoch}"
     (score,) = survey_of(f"{text}for epoch in range(10):\n    best = run(model, best)\n").scores
     assert (score.expression, score.direction, score.ranks) == ("acc", "max", "first")
+
+
+def test_what_is_saved_of_a_score_whose_best_a_function_keeps_is_not_saved_by_it() -> None:
+    keeps = "best = 0\ndef measure(model):\n    global best\n    acc = evaluate(model)\n"
+    keeps += "    if acc > best:\n        best = acc\n    return acc\n"
+    epoch = "acc = measure(model)\ntorch.save({'acc': acc, 'model': model.state_dict()}, 'last.pt')"
+    (score,) = survey_of(script(epoch, keeps)).scores
+    assert (score.expression, score.saved) == ("acc", False)
+
+
+def test_an_item_of_what_each_epoch_makes_is_no_best_by_its_name() -> None:
+    epoch = f"stats = evaluate(model)\nif stats['top_1'] > best:\n    best = stats['top_1']\n{SAVES}"
+    (score,) = survey_of(script(epoch, "best = 0")).scores
+    assert (score.expression, score.best) == ("stats['top_1']", "best")
 
 
 @pytest.mark.parametrize("best", ["kept['best']", "kept['max_acc']", "kept.max_acc", "self.top_acc", "max_acc"])

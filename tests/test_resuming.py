@@ -667,6 +667,7 @@ writer.add_scalar("loss", loss, step + 1)"""
         pytest.param("torch.save(model.state_dict(), f'{step}.pt')", False, id="a file"),
         pytest.param(f"{KEPT}\nif step > 1000:\n    break", True, id="ends the training"),
         pytest.param(f"{KEPT}\noptimizer.param_groups[0]['lr'] = rate(step)", True, id="a rate"),
+        pytest.param(f"{KEPT}\nlosses[step] = loss", True, id="an item of a list, which may have no more"),
         pytest.param(f"{KEPT}\nsaves(step)", True, id="for something that is not known"),
         pytest.param(f"{KEPT}\nlosses[step] = loss.item()", True, id="an item of a tensor"),
         pytest.param(

@@ -115,6 +115,13 @@ def _groups(
 ) -> tuple[list[tuple[str, Callable[[], Iterable[Candidate]]]], list[Candidate]]:
     """Return what may be a loop's score, by what decides by it, the strongest first, and those that are compared."""
     tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not counts_turns(index, loop, c.node)]
+    kinds = Kinds(index, flow, loop)
+
+    def measured(one: Candidate) -> bool:
+        """Whether a validation makes a number, as it does what is only given to a call together with its best."""
+        return kinds.of(one.node)[0] == "" and making.of(one.node) == EVALUATED
+
+    tracked = [one for one in tracked if one.direction or measured(one)]
     tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
     plateau = list(given_to_plateau(index, loop, schedulers))
     kept, keepers = kept_scores(index, flow, loop)
@@ -127,11 +134,10 @@ def _groups(
         (NAME, lambda: named_scores(index, flow, loop, keepers)),
         (NAME, lambda: dropped_scores(index, flow, loop, keepers)),
         (NAME, lambda: inline_scores(index, loop, making)),
-        (BEST, lambda: kept_by_training(index, flow, loop)),
+        (BEST, lambda: (c for c in kept_by_training(index, flow, loop) if making.of(c.node, c.call) != TRAINED)),
         (BEST, lambda: best_scores(index, flow, loop)),
         (BEST, lambda: kept_below(index, flow, loop)),
     ]
-    kinds = Kinds(index, flow, loop)
 
     def numbers(find: Callable[[], Iterable[Candidate]]) -> Iterator[Candidate]:
         for one in find():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeGuard
 
 import libcst as cst
@@ -14,7 +15,7 @@ from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, increments, is_number
 from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in
-from retrofit.survey.order import first_values
+from retrofit.survey.order import first_values, may_lack_value
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.values import (
     bare_of,
@@ -62,6 +63,9 @@ def tracked_scores(
         """Whether a value is no best so far in spite of its name: `lowest_loss = stats["lowest_loss"]` in each turn."""
         code = index.source.code(node)
         made = [b for b in bindings if b.target == code]
+        if not made and isinstance(node, cst.Subscript):  # `stats["top_1"]` of `stats = evaluate(model)`
+            code = root_of(node)
+            made = [b for b in bindings if b.target == code]
         tests = [test for b in made for test in tests_around(b.statement)]
         values = [b.value for b in made if isinstance(b.value, (cst.Call, cst.Subscript, cst.Attribute))]
         names = [index.source.code(part) for one in [*tests, *values] for part in nodes_in(one)]
@@ -93,7 +97,9 @@ def tracked_scores(
             for best, score in _read_as(limit, compared):
                 bests, terms = _terms(best), _terms(score)
                 parts = zip(bests, terms, strict=True) if len(bests) == len(terms) else [(best, score)]
-                senses = {_sense(index, comparison, *pair, bindings) for pair in parts}
+                senses = {
+                    _sense(index, comparison, partial(_takers, index, *pair, bindings), bindings) for pair in parts
+                }
                 sense = senses.pop() if len(senses) == 1 else 0
                 if sense and is_score(score, best) and not taken_by_turn(index, inside, best):
                     found = True
@@ -222,7 +228,8 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
         calls = [call for call in index.calls if in_loop(index, loop, call)]
         held = [call.func.value for call in calls if isinstance(call.func, cst.Attribute)]
         held += [arg.value for call in calls for arg in call.args]  # to a function that calls its method
-        names += [f"{name}{root[4:]}" for name in (*map(dotted, held), *sorted(loop.scope.names)) if name is not None]
+        sure = [name for name in sorted(loop.scope.names) if not may_lack_value(name, loop.statement, index)]
+        names += [f"{name}{root[4:]}" for name in (*map(dotted, held), *sure) if name is not None]
     elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
         return ""  # an assignment would make it a variable of the loop's function, or file
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
@@ -521,8 +528,13 @@ def _kept_as_asked(index: Index, binding: Binding, bindings: list[Binding]) -> I
     calls = [call for test in tests for call in _asking(index, test, value, binding.target)]
     if calls:
         name = index.source.code(bare_of(value))
-        told = {sense for call in calls for sense in _answers(index, call, name)}
-        yield value, told.pop() if len(told) == 1 else told_by_name(name)
+        told = {
+            sense * _sense(index, call, lambda: [binding.statement], bindings)
+            for call in calls
+            for sense in _answers(index, call, name, binding.target)
+        }
+        sense = told.pop() if len(told) == 1 else 0
+        yield value, ("max" if sense > 0 else "min") if sense else told_by_name(name)
 
 
 def _asking(index: Index, test: cst.BaseExpression, score: cst.BaseExpression, best: str) -> list[cst.Call]:
@@ -532,44 +544,46 @@ def _asking(index: Index, test: cst.BaseExpression, score: cst.BaseExpression, b
     return [call for call in calls if both <= {index.source.code(bare_of(arg.value)) for arg in call.args}]
 
 
-def _answers(index: Index, call: cst.Call, score: str) -> Iterator[str]:
-    """Yield the direction in which functions of a call's name compare its arguments: `return a > b`."""
-    given = [index.source.code(bare_of(arg.value)) for arg in call.args]
+def _answers(index: Index, call: cst.Call, score: str, best: str) -> Iterator[int]:
+    """Yield 1 where a function of a call's name answers that a score is higher than the best, -1 that it is lower."""
+    code = index.source.code
+    plain = [code(bare_of(arg.value)) for arg in call.args if arg.keyword is None]
+    named = {arg.keyword.value: code(bare_of(arg.value)) for arg in call.args if arg.keyword is not None}
     for function in index.scopes:
         if function.name == last_name(call.func) and function.kind == "function":
-            names = dict(zip((one for one in function.parameters if one != "self"), given, strict=False))
+            taking = [one for one in function.parameters if one != "self"]
+            names = dict(zip(taking, plain, strict=False)) | named
             for value in index.returned(function):
                 if isinstance(value, cst.Comparison) and (sign := COMPARE.get(type(value.comparisons[0].operator))):
-                    sign = sign if names.get(dotted(value.left) or "") == score else -sign
-                    yield "max" if sign > 0 else "min"
+                    sides = [without_margin(side) for side in (value.left, value.comparisons[0].comparator)]
+                    compared = [names.get(dotted(side) or "") for side in sides]
+                    if set(compared) == {score, best}:
+                        yield sign if compared[0] == score else -sign
 
 
 def _sense(
-    index: Index,
-    comparison: cst.Comparison,
-    best: cst.BaseExpression,
-    score: cst.BaseExpression,
-    bindings: list[Binding],
+    index: Index, test: cst.BaseExpression, find_takers: Callable[[], list[Statement]], bindings: list[Binding]
 ) -> int:
-    """Tell whether a comparison that holds means a better score.
+    """Tell whether a condition that holds means a better score.
+
+    Args:
+        find_takers: returns the statements that take the score as the best one.
 
     Returns:
         1 where it does, -1 where one that does not hold means it, 0 where the best is not taken by it.
     """
-    statement = index.statement(comparison)
+    statement = index.statement(test)
     if isinstance(statement.node, cst.SimpleStatementLine):
-        whole = _whole(index, comparison)
+        whole = _whole(index, test)
         flag = next((b.target for b in bindings if b.value is whole), "")
         if not flag or re.search(r"best|better|improve", flag):
             return int(flag != "")
-        return int(_taken_where(index, {flag}, _takers(index, best, score, bindings)))
-    choice = _choice_by(index, comparison)
+        return int(_taken_where(index, {flag}, find_takers()))
+    choice = _choice_by(index, test)
     if choice is None:
         return 0
-    takers = _takers(index, best, score, bindings)
-    nots = [
-        a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
-    ]
+    takers = find_takers()
+    nots = [a for a in index.ancestors(test) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)]
     sense = -1 if nots else 1
     for taker in takers:
         if any(around is choice for around in index.ancestors(taker.node)):
@@ -632,26 +646,38 @@ def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.Ba
     between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
     asked = [c for c in index.calls if len(c.args) > 1 and inside(c) and index.target_of(c) != best]
     asked = [c for c in asked if c in _asking(index, c, score, best)]
-    keepers = {index.scope_of(c).name for c in between} - {""}  # one may answer whether it is the best
+    keepers = {index.scope_of(c).name for c in between if _is_answered(index, c)}
     asked += [c for c in index.calls if last_name(c.func) in keepers]
     return any(_saves(index, test) != 0 for test in (*between, *asked))
 
 
+def _is_answered(index: Index, test: cst.BaseExpression) -> bool:
+    """Whether the function of a condition returns whether it holds: `return acc > best`, `return True`, a flag."""
+    told = {"True", "False", *_flags(index, test)}
+    answers = [part for one in index.returned(index.scope_of(test)) for part in nodes_in(one)]
+    return any(part is test or dotted(part) in told for part in answers)
+
+
+def _flags(index: Index, test: cst.BaseExpression) -> set[str]:
+    """Return the names that say whether a condition holds."""
+    here, whole = index.statement(test), _whole(index, test)
+    return {
+        b.target
+        for b in index.bindings
+        if b.value is whole or (dotted(b.value) == "True" and here is b.statement.parent)
+    }
+
+
 def _saves(index: Index, test: cst.BaseExpression) -> int:
     """Tell where a checkpoint is saved: 1 where a condition, or its flag, holds, -1 where it does not, 0 nowhere."""
-    here, whole = index.statement(test), _whole(index, test)
-    node = _choice_by(index, test)
+    here, node = index.statement(test), _choice_by(index, test)
     if node is not None:
         otherwise = index.statements_in(node.orelse.body) if isinstance(node.orelse, cst.Else) else []
         behind = here.following if leaves(node.body) else []
         for sense, parts in ((1, index.statements_in(node.body)), (-1, [*otherwise, *behind])):
             if any(_keeps(index, part) for part in parts):
                 return sense
-    flags = {
-        b.target
-        for b in index.bindings
-        if b.value is whole or (dotted(b.value) == "True" and here is b.statement.parent)
-    }
+    flags = _flags(index, test)
     users = [s for s in index.statements if s.scope is here.scope and s is not here] if flags else []
     small = [user for user in users if isinstance(user.node, (cst.If, cst.SimpleStatementLine))]
     return int(any(_keeps(index, user) and mentions(user.node, flags) for user in small))
@@ -659,6 +685,13 @@ def _saves(index: Index, test: cst.BaseExpression) -> int:
 
 def _keeps(index: Index, statement: Statement) -> bool:
     """Whether code calls what saves or copies something, by its name or by what a function of that name does."""
-    savers = {index.scope_of(call).name for call in index.calls_to("torch.save")} - {""}
-    called = [last_name(call.func) for call in index.calls_in(statement)]
-    return any(re.search("save|copy", name) or name in savers for name in called)
+    savers = {
+        (index.scope_of(call).name, index.scope_of(call).enclosing_class is None)
+        for call in index.calls_to("torch.save")
+    }
+    for call in index.calls_in(statement):
+        name, full = last_name(call.func), dotted(call.func) or ""
+        plain = isinstance(call.func, cst.Name) or any(index.imported(full, o) for o in index.scope_of(call).searched)
+        if re.search("save|copy", name) or (name and (name, plain) in savers):
+            return True
+    return False
