@@ -327,13 +327,7 @@ class Seeds(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class MakesTensor(Entry):
-    """Makes a tensor, on the CPU where it is not told otherwise.
-
-    Attributes:
-        drawn: whether of random numbers.
-    """
-
-    drawn: bool = False
+    """Makes a tensor, on the CPU where it is not told otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from itertools import chain
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, MakesTensor, Optimizer, Wraps
+from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer, Wraps
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import last_turns
@@ -232,23 +232,9 @@ def validation_at(index: Index, flow: Flow, loop: EpochLoop) -> str:
         name = last_name(call.func)
         if mode_told(index, call) == "eval" or (VALIDATES.search(name) and call.args):
             at = index.statement(call)
-            within = at.scope in running or (at.scope is loop.scope and loop.statement in at.ancestors)
-            if within and not _only_shows(index, flow, call):
+            if at.scope in running or (at.scope is loop.scope and loop.statement in at.ancestors):
                 return index.place(call, loop.file)
     return ""
-
-
-def _only_shows(index: Index, flow: Flow, call: cst.Call) -> bool:
-    """Whether a model that is told to evaluate gets nothing but random numbers there, to show what it makes of them."""
-    model, scope = dotted(receiver(call)), index.scope_of(call)
-    passes = [one for one in index.calls_of(scope) if model is not None and dotted(one.func) == model]
-    made = [
-        index.knowledge.known(MakesTensor, index.qualified(one.node.func)) if isinstance(one.node, cst.Call) else None
-        for given in passes
-        for arg in given.args
-        for one in flow.origins(arg.value, scope)
-    ]
-    return all(made) and any(one is not None and one.drawn for one in made)
 
 
 def _without_rounds(index: Index, flow: Flow, sites: list[EpochLoop], loops: list[Statement]) -> list[EpochLoop]:
