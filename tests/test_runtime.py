@@ -780,6 +780,19 @@ def test_an_own_schedule_loads_as_its_class_does(
     assert (schedule.load_state_dict(values=values, strict=False) or []) == loaded
 
 
+def test_an_own_optimizer_may_say_of_its_groups_what_it_likes(helper: ModuleType) -> None:
+    import torch
+
+    class Own(torch.optim.SGD):
+        def load_state_dict(self, values: Any) -> None:
+            self.param_groups[0]["lr"] = values["param_groups"][0]["lr"]
+
+    helper._pai.switch_time = 1.0
+    optimizer = Own([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    optimizer.load_state_dict({"param_groups": [{"lr": 0.2}]})
+    assert optimizer.param_groups[0]["lr"] == 0.2
+
+
 def test_a_worker_keeps_no_samples_that_it_has_loaded(
     helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

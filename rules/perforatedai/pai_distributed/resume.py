@@ -252,10 +252,11 @@ def _pai_age_of(state: Any) -> str:
 
 
 def _pai_counts(optimizer: Any, state: Any) -> bool:
-    """Has a state as many parameters in each group as an optimizer has? So has whatever is no optimizer."""
-    if not isinstance(state, dict) or "param_groups" not in state or not hasattr(optimizer, "param_groups"):
+    """Has a state as many parameters in each group as an optimizer has? So has what does not tell."""
+    groups = state.get("param_groups") if isinstance(state, dict) else None
+    if groups is None or not hasattr(optimizer, "param_groups") or any("params" not in group for group in groups):
         return True
-    given, own = ([len(group["params"]) for group in one] for one in (state["param_groups"], optimizer.param_groups))
+    given, own = ([len(group["params"]) for group in one] for one in (groups, optimizer.param_groups))
     return given == own
 
 
