@@ -577,21 +577,23 @@ class Trainer:
 
 Trainer(Net()).fit()
 """
+#: So that it has no number for each epoch, of which the best is kept.
+KEPT_AGAIN = KEPT_ELSEWHERE.replace("print(mean_loss)\n", "print(mean_loss)\n            self.meter.update(metrics)\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        pytest.param(
-            "mean_loss", "`mean_loss` is compared with the best at line 9: let its function return", id="same"
-        ),
-        pytest.param("kept_loss", "Its validation knows `kept_loss` (line 9): choose one", id="own"),
-    ],
-)
-def test_a_name_is_not_offered_where_it_would_mean_another_functions(tmp_path: Path, name: str, told: str) -> None:
+@pytest.mark.parametrize("name", ["mean_loss", "kept_loss"])
+def test_what_a_function_further_below_keeps_the_best_of_is_noted_there(tmp_path: Path, name: str) -> None:
+    """Not `mean_loss` of `valid`, which is there in the last epoch alone."""
+    new = rewritten(plan_of(tmp_path, KEPT_ELSEWHERE.replace("NAME", name)))
+    assert f"        pai_distributed.note_score({name})\n        if {name} < self.best:\n" in new
+    assert new.count("note_score(") == 1
+
+
+@pytest.mark.parametrize("name", ["mean_loss", "kept_loss"])
+def test_a_name_is_not_offered_where_it_would_mean_another_functions(tmp_path: Path, name: str) -> None:
     """`--metric mean_loss` takes that of `valid`, which is there in the last epoch alone."""
-    (question,) = plan_of(tmp_path, KEPT_ELSEWHERE.replace("NAME", name)).questions
-    assert told in question.message
+    (question,) = plan_of(tmp_path, KEPT_AGAIN.replace("NAME", name)).questions
+    assert f"`{name}` is compared with the best at line 9: let its function return" in question.message
 
 
 def test_a_parameter_that_is_compared_with_the_best_is_offered_as_what_is_given_for_it(tmp_path: Path) -> None:
@@ -611,9 +613,7 @@ def test_a_parameter_that_is_compared_with_the_best_is_offered_as_what_is_given_
 @pytest.mark.parametrize(("shown", "offered"), [("os.path.join(folder, names[-1])", False), ("min(metrics)", True)])
 def test_the_path_of_a_file_is_no_measure(tmp_path: Path, shown: str, offered: bool) -> None:
     printed = f"best = {shown}\n        print(best)"
-    text = KEPT_ELSEWHERE.replace(
-        "if self.meter.update(metrics):", f"{printed}\n        if self.meter.update(metrics):"
-    )
+    text = KEPT_AGAIN.replace("if self.meter.update(metrics):", f"{printed}\n        if self.meter.update(metrics):")
     text = text.replace("import torch\n", "import os\nimport torch\n", 1).replace("best = NAME", "top = NAME")
     (question,) = plan_of(tmp_path, text.replace("self.best", "self.top").replace("mean_loss", "last")).questions
     assert ("`valid:best`" in question.message) is offered

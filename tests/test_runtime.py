@@ -1089,6 +1089,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     of_library = [kind for kind in vars(modules_perforatedai).values() if hasattr(kind, "named_modules")]
     for owner, name in (
         (atexit, "register"), (os, "chdir"), (sys, "exit"), (torch, "load"), (torch.nn.Module, "load_state_dict"),
+        (torch, "save"), (torch.optim.Optimizer, "__init_subclass__"), (schedulers.LRScheduler, "__init_subclass__"),
         (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
         (torch.distributed, "reduce"), (builtins, "input"),
         (torch.distributed, "new_group"), (torch.distributed.distributed_c10d, "new_group"),

@@ -211,7 +211,7 @@ def _pai_keep(what: str) -> None:
         _pai_say(what)
 
 
-def _pai_begin_anew(kind: Any, what: str) -> None:
+def _pai_keep_states_out(kind: Any, what: str) -> None:
     """Let the optimizers or schedulers of a restarted round begin anew, whatever the script loads into them.
 
     Args:
@@ -260,8 +260,8 @@ def _pai_counts(optimizer: Any, state: Any) -> bool:
     return given == own
 
 
-_pai_begin_anew(torch.optim.Optimizer, "optimizer")
-_pai_begin_anew(torch.optim.lr_scheduler.LRScheduler, "learning-rate schedule")
+_pai_keep_states_out(torch.optim.Optimizer, "optimizer")
+_pai_keep_states_out(torch.optim.lr_scheduler.LRScheduler, "learning-rate schedule")
 
 
 _pai_torch_load, _pai_torch_save = torch.load, torch.save
