@@ -185,7 +185,8 @@ class Index(Gathered):
         if seen and first in scope.assigned:
             return []
         seen |= {(file.name, first)}
-        fulls = scope.imports.get(first, [file.aliases[first]] if first in file.aliases else [])
+        of_file = [file.aliases[first]] if first in file.aliases and first not in scope.assigned else []
+        fulls = scope.imports.get(first, of_file)
         if fulls:
             ways = [self._member(f"{full}.{rest}" if rest else full, seen) for full in fulls]
             return list(dict.fromkeys(one for way in ways for one in way))

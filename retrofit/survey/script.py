@@ -430,6 +430,8 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
 def _built_by_option(script: Script, flow: Flow) -> bool:
     """Whether some of the calls by which the model is built run only by options that are off; note those."""
     defaults = Defaults(script.index, flow)
+    if any(defaults.leave_out(loop.node) for loop in script.loops):
+        return False  # it trains by such an option
     every = [flow.callers(model.scope) for model in script.models]
     off = [call for calls in every for call in calls if defaults.leave_out(call)]
     return 0 < len(off) < sum(map(len, every)) and _is_detour(off, "the model is built once more", script, flow)
