@@ -304,8 +304,8 @@ def _is_same(flow: Flow, name: str, scope: Scope, other: str, inside: Scope) -> 
 def _is_of_module(flow: Flow, bound: Binding) -> bool:
     """Whether what gets a value is an attribute of a module of the project's own."""
     holder, scope = bound.target.rpartition(".")[0], bound.statement.scope
-    classes = {scope.enclosing_class} if holder == "self" else set()
-    if holder and holder != "self":
+    classes = {scope.enclosing_class} if holder == scope.own else set()
+    if holder and holder != scope.own:
         classes = {flow.class_made(one.node) for one in flow.deep_origins(cst.parse_expression(holder), scope)}
     return any(one is not None and flow.root(one).startswith("torch.nn.") for one in classes)
 

@@ -551,7 +551,7 @@ def _answers(index: Index, call: cst.Call, score: str, best: str) -> Iterator[in
     named = {arg.keyword.value: code(bare_of(arg.value)) for arg in call.args if arg.keyword is not None}
     for function in index.scopes:
         if function.name == last_name(call.func) and function.kind == "function":
-            taking = [one for one in function.parameters if one != "self"]
+            taking = [one for one in function.parameters if one != function.own]
             names = dict(zip(taking, plain, strict=False)) | named
             for value in index.returned(function):
                 if isinstance(value, cst.Comparison) and (sign := COMPARE.get(type(value.comparisons[0].operator))):
