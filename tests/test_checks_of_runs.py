@@ -600,6 +600,14 @@ def test_ranks_that_hand_over_different_scores(tmp_path: Path) -> None:
     ]
 
 
+def test_a_rank_that_ends_its_training_alone(tmp_path: Path) -> None:
+    """As by an early stopping that goes by what this rank alone has measured."""
+    run = launch(tmp_path, "ends", script="hand_over.py", ranks=2)
+    assert run.status == 1
+    (line,) = said(run)
+    assert line.startswith("Rank 1 ends its training where the others go on, to wait for it: let all ranks decide")
+
+
 def test_fault_of_a_rank_ends_all(tmp_path: Path) -> None:
     run = launch(tmp_path, "rank 1", script="hand_over.py", ranks=2)
     assert run.status == 1

@@ -354,6 +354,20 @@ def test_a_round_begins_with_just_what_was_saved(capacity_rounds: list[Run]) -> 
         assert any(name.endswith(".this_node_index") for name in saved)
 
 
+def test_a_state_is_saved_whose_tensors_are_tied_or_not_contiguous(helper: ModuleType, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    model = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model.register_buffer("places", torch.arange(6.0).reshape(2, 3).T)
+    model.tied = model.weight
+    model.register_state_dict_post_hook(helper._pai_copy_what_safetensors_refuses)
+    save_file(model.state_dict(), tmp_path / "saved")
+    saved = load_file(tmp_path / "saved")
+    assert all(torch.equal(tensor, saved[name]) for name, tensor in model.state_dict(keep_vars=True).items())
+    assert not model.weight.is_contiguous()
+
+
 def test_a_layer_of_several_names_is_one_layer_and_goes_on(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 

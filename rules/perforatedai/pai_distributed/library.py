@@ -196,14 +196,17 @@ def one_rank_at_a_time() -> Iterator[None]:
         yield
 
 
-def _pai_copy_tied_tensors(_model: Any, state: dict[str, Any], _prefix: str, _metadata: Any) -> None:
-    """State-dict hook: give each further name of a tied parameter a copy. In the model they stay tied."""
+def _pai_copy_what_safetensors_refuses(_model: Any, state: dict[str, Any], _prefix: str, _metadata: Any) -> None:
+    """State-dict hook: give each further name of a tied tensor, and what is not contiguous, a copy.
+
+    The library saves by safetensors. In the model they stay as they are.
+    """
     known = set()
     for name, tensor in state.items():
-        if isinstance(tensor, torch.Tensor) and tensor.numel():
+        if isinstance(tensor, torch.Tensor) and tensor.numel() and tensor.layout is torch.strided:
             place = (tensor.data_ptr(), tensor.shape, tensor.stride())
-            if place in known:
-                state[name] = tensor.clone()
+            if place in known or not tensor.is_contiguous():
+                state[name] = tensor.clone(memory_format=torch.contiguous_format)
             known.add(place)
 
 

@@ -22,6 +22,7 @@ from .rehearsal import _pai_end_rehearsal
 # At this signal a rank prints where it is. No launcher, scheduler or framework is known to use it.
 _pai_signal = getattr(signal, "SIGRTMIN", signal.SIGUSR2) + (7 if hasattr(signal, "SIGRTMIN") else 0)
 
+_pai_no_more = "the end of its training"
 _pai_reduce = dist.reduce
 
 
@@ -50,7 +51,7 @@ def _pai_meet(place: str = "", fault: str = "", number: float | None = None, sam
     PAI_WAIT_SECONDS in the environment says how long; 1800 by default.
 
     Args:
-        place: where this rank hands over a score; "" where it has none.
+        place: where this rank hands over a score, "" where it has none; or _pai_no_more, where it hands over no more.
         fault: what is wrong on this rank.
         number: its score; None where it has none.
         samples: where it trains, and some numbers of the model, before training and now.
@@ -88,6 +89,12 @@ def _pai_first_fault(told: list[tuple[str, str, float | None]]) -> str:
     for rank, (_, fault, _) in enumerate(told):
         if fault:
             return fault if rank == 0 else f"Rank {rank}: {fault}"
+    ended = [rank for rank, (place, _, _) in enumerate(told) if place == _pai_no_more]
+    if 0 < len(ended) < len(told):
+        return (
+            f"Rank {', '.join(map(str, ended))} ends its training where the others go on, to wait for it: let all "
+            "ranks decide by the same value, as one that dist.all_reduce has made of theirs"
+        )
     places: dict[str, int] = {}
     for rank, (place, _, _) in enumerate(told):
         if place:

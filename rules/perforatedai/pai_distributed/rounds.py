@@ -15,7 +15,7 @@ from .handover import _pai_complete, _pai_hand_over
 from .initialization import finish_initialization
 from .layers import _pai_unwrap
 from .loggers import _pai_watch_loggers
-from .meeting import _pai_meet
+from .meeting import _pai_meet, _pai_no_more
 from .place import _pai_place_of_error
 from .process import (
     _pai,
@@ -232,7 +232,9 @@ def _pai_end_structure(why: str) -> None:
     """Have dendrites added, or training completed, with the last score."""
     if _pai.last_score is None or _pai.model is None:
         _pai_fail(_pai_without_score(why))
-    _pai_meet()
+    fault = _pai_meet(_pai_no_more)
+    if fault:
+        _pai_fail(fault)
     _pai_say_end(why)
     _pai_share(_pai.last_score, _pai_unwrap(_pai.model), leave=False, again=True)
 
