@@ -72,6 +72,8 @@ class Flow(Origins):
             found = [(call, self._find_methods(call), self._chosen_to_run(call)) for call in unknown]
             for call, methods, functions in found:
                 self._methods.pop(call, None)
+                makes = any(one.name in ("__init__", "__new__") for one in functions)
+                self._one_of[call] = [] if makes else [*methods, *functions]
                 if len(methods) == 1:
                     self._methods[call] = methods[0]
                 for function in (*methods, *functions):
@@ -166,15 +168,18 @@ class Flow(Origins):
         for operand, name in ways:
             if name not in self._method_names or dotted(operand) == "self":
                 continue
+            scope = self.index.scope_of(call)
+            classes = [one for one in self.choices.of(operand, scope) if one.kind == "class"]
+            found = [method for one in classes if (method := self._method(one, name)) is not None]
+            methods = {method: None for method in found if decorators(method) & {"classmethod", "staticmethod"}}
+            if methods:
+                return list(methods)
             if dotted(operand) is None and not isinstance(operand, cst.Call):
                 continue
-            origins = self.origins(operand, self.index.scope_of(call))
-            origins += [deep for origin in origins for deep in self.inside(origin)]
+            origins = self.through(self.origins(operand, scope))
             made = [origin.node for origin in origins if isinstance(origin.node, cst.Call)]
-            methods: dict[Scope, None] = {}
             for node in made:
-                scope = self.index.scope_of(node)
-                defined = self.defined(node.func, scope)
+                defined = self.defined(node.func, self.index.scope_of(node))
                 for one in [defined] if defined is not None else self.choices.called(node):
                     method = (
                         self._method(one, name)
@@ -203,6 +208,8 @@ class Flow(Origins):
         self._callers[function].append(call)
         if method and function.holder in self._wrap_themselves and isinstance(call.func, cst.Attribute):
             self._sources[(function, "self")].append(Source(call.func.value, scope))
+        if "classmethod" in decorators(function) and isinstance(call.func, cst.Attribute) and function.parameters:
+            self._sources[(function, function.parameters[0])].append(Source(call.func.value, scope))
         for arg in given:
             if arg.keyword is not None and arg.keyword.value in function.parameters:
                 self._sources[(function, arg.keyword.value)].append(Source(arg.value, scope))
