@@ -8,7 +8,7 @@ import pytest
 
 from retrofit.options import Options
 from retrofit.survey.sites.script import Script
-from tests.helpers import code, plan_of, rewritten, survey_of
+from tests.helpers import code, plan_of, plan_of_project, rewritten, survey_of
 
 #: A script whose model object owns network, optimizer and pass; tests replace the words in capitals.
 SCRIPT = """
@@ -246,3 +246,36 @@ def test_an_object_around_an_optimizer_is_the_one_optimizer_and_none_of_several(
     text = CHOSEN.replace("class One", OWN.replace("GIVEN", given) + "\nclass One").replace("WRAP", "DDP(model)")
     script = survey_of(text.replace("OPTIMIZER", "build(model)").replace("STEP", STEP))
     assert [one.target for one in script.optimizers] == found
+
+
+MODULE = SCRIPT.rpartition("def create")[0]
+ENTRY = """
+import kinds
+from outside import things
+
+def create(opt):
+    CREATE
+
+model = create(opt)
+for epoch in range(10):
+    for x, y in loader:
+        model.optimize(x, y)
+    acc = validate(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("create", "loops"),
+    [
+        ("return getattr(kinds, opt.kind)(opt)", 1),
+        ("return kinds.__dict__[opt.kind](opt)", 1),
+        ("return vars(kinds)[opt.kind](opt)", 1),
+        ("kind = getattr(kinds, opt.kind)\n    return kind(opt)", 1),
+        ("return getattr(things, opt.kind)(opt)", 0),  # of a package that is not the project's
+        ("kinds = things.load()\n    return getattr(kinds, opt.kind)(opt)", 0),  # of another object
+    ],
+)
+def test_what_a_made_name_finds_in_an_imported_module_is_followed(create: str, loops: int, tmp_path: Path) -> None:
+    (tmp_path / "kinds.py").write_text(code(MODULE))
+    (tmp_path / "train.py").write_text(code(ENTRY).replace("CREATE", create))
+    assert len(plan_of_project(tmp_path / "train.py").script.loops) == loops

@@ -107,9 +107,14 @@ class Choices:
                         found[one, one.parameters[0]].append(scope)
         return found
 
+    @cached_property
+    def _bodies(self) -> set[str]:
+        """The names to which bodies of classes give values."""
+        return {one.target for one in self._index.bindings if one.statement.scope.kind == "class"}
+
     def _of_class(self, node: cst.BaseExpression, scope: Scope, seen: set[object]) -> list[Source]:
         """Return what the body of a class gives an attribute that is read of the class, or of an object of it."""
-        if not isinstance(node, cst.Attribute):
+        if not isinstance(node, cst.Attribute) or node.attr.value not in self._bodies:
             return []
         own = [scope.enclosing_class] if dotted(node.value) == scope.own and scope.enclosing_class else []
         holders = own or [one for one in self.of(node.value, scope, seen) if one.kind == "class"]

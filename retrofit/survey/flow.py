@@ -20,6 +20,8 @@ from retrofit.survey.scopes import Scope, Statement
 
 #: So many arguments of a `*args` are followed, where a call has others in their place.
 _MOST = 16
+#: What decorates methods that are called on classes.
+_OF_CLASSES = frozenset({"classmethod", "staticmethod"})
 
 
 def _fields(holder: Scope) -> list[str]:
@@ -64,9 +66,9 @@ class Flow(Origins):
                 self._pass_arguments(call, function)
         if self._properties:
             self._read_properties()
-        self._method_names = {
-            n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"
-        }
+        holders = [scope for scope in index.scopes if scope.kind == "class"]
+        self._method_names = {n for c in holders for n, one in c.inner.items() if one.kind == "function"}
+        self._class_methods = {n for c in holders for n, one in c.inner.items() if decorators(one) & _OF_CLASSES}
         for _ in range(2):  # an object or a parameter may be known only where its holder's methods are, or its callers
             unknown = (call for call, function in self._named.items() if function is None)
             found = [(call, self._find_methods(call), self._chosen_to_run(call)) for call in unknown]
@@ -169,9 +171,9 @@ class Flow(Origins):
             if name not in self._method_names or dotted(operand) == "self":
                 continue
             scope = self.index.scope_of(call)
-            classes = [one for one in self.choices.of(operand, scope) if one.kind == "class"]
-            found = [method for one in classes if (method := self._method(one, name)) is not None]
-            methods = {method: None for method in found if decorators(method) & {"classmethod", "staticmethod"}}
+            meant = self.choices.of(operand, scope) if name in self._class_methods else []
+            found = [self._method(one, name) for one in meant if one.kind == "class"]
+            methods = {one: None for one in found if one is not None and decorators(one) & _OF_CLASSES}
             if methods:
                 return list(methods)
             if dotted(operand) is None and not isinstance(operand, cst.Call):
@@ -208,7 +210,7 @@ class Flow(Origins):
         self._callers[function].append(call)
         if method and function.holder in self._wrap_themselves and isinstance(call.func, cst.Attribute):
             self._sources[(function, "self")].append(Source(call.func.value, scope))
-        if "classmethod" in decorators(function) and isinstance(call.func, cst.Attribute) and function.parameters:
+        if method and isinstance(call.func, cst.Attribute) and "classmethod" in decorators(function):
             self._sources[(function, function.parameters[0])].append(Source(call.func.value, scope))
         for arg in given:
             if arg.keyword is not None and arg.keyword.value in function.parameters:
