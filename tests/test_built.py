@@ -109,6 +109,11 @@ def test_an_object_that_trains_is_found_however_it_is_made(create: str) -> None:
     assert [len(script.loops), len(script.backwards), len(script.optimizers)] == [1, 1, 1]
 
 
+def test_a_class_method_without_a_parameter_is_no_error() -> None:
+    text = code(SCRIPT).replace("def create(opt):\n    CREATE", "def create(opt):\n    return Factory.create()")
+    assert not survey_of(text.replace("def create(cls, opt)", "def create()")).loops
+
+
 @pytest.mark.parametrize(
     "create",
     [

@@ -211,7 +211,8 @@ class Flow(Origins):
         if method and function.holder in self._wrap_themselves and isinstance(call.func, cst.Attribute):
             self._sources[(function, "self")].append(Source(call.func.value, scope))
         if method and isinstance(call.func, cst.Attribute) and "classmethod" in decorators(function):
-            self._sources[(function, function.parameters[0])].append(Source(call.func.value, scope))
+            for own in function.parameters[:1]:
+                self._sources[(function, own)].append(Source(call.func.value, scope))
         for arg in given:
             if arg.keyword is not None and arg.keyword.value in function.parameters:
                 self._sources[(function, arg.keyword.value)].append(Source(arg.value, scope))

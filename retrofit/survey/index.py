@@ -175,7 +175,7 @@ class Index(Gathered):
     def module_meant(self, node: cst.BaseExpression) -> File | None:
         """Return the project's file that an expression means as a module, None for anything else."""
         first = (dotted(node) or "").partition(".")[0]
-        if not self._modules or first not in self.file(node).aliases:
+        if not self._modules or node not in self.parents or first not in self.file(node).aliases:
             return None
         hidden = any(first in scope.assigned for scope in self.scope_of(node).searched)
         return None if hidden else self._modules.get(self.qualified(node))

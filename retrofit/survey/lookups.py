@@ -1,6 +1,4 @@
-"""What is looked up by a name made at run time: `getattr(module, kind)`, `globals()[kind]`, or in a
-registry: `REGISTRY.get(kind)`.
-"""
+"""What is looked up by a name made at run time: `getattr(module, kind)`, `globals()[kind]`, or `REGISTRY.get(kind)`."""
 
 from __future__ import annotations
 
