@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from retrofit.survey.displays import item_of, may_be
+from retrofit.survey.displays import chosen_of, item_of, may_be
 from retrofit.survey.names import Source, Variable
-from retrofit.survey.nodes import dotted, key_of
+from retrofit.survey.nodes import dotted, method_name, receiver
 from retrofit.survey.parameters import takes
 from retrofit.survey.scopes import Scope
 
@@ -49,8 +49,8 @@ class Choices:
         seen = set() if seen is None else seen
         if item is not None and node is not None and (part := item_of(node, item)) is not None:
             node, item = part, None
-        if isinstance(node, cst.IfExp):
-            found = [one for way in (node.body, node.orelse) for one in self.of(way, scope, seen, key, item)]
+        if not isinstance(node, cst.Subscript) and (chosen := chosen_of(node)):
+            found = [one for way in chosen for one in self.of(way, scope, seen, key, item)]
         elif isinstance(node, cst.Dict):
             items = [one for one in node.elements if not isinstance(one, cst.DictElement) or may_be(one.key, key)]
             found = [one for element in items for one in self.of(element.value, scope, seen, item=item)]
@@ -66,26 +66,60 @@ class Choices:
             found = [self._flow.standing(here.inner[one], node) for here, one in meant if one in here.inner]
             if (variable, key, item) not in seen:
                 seen.add((variable, key, item))
-                for source in self._flow.sources(variable):
+                found += self._decorated.get(variable, [])
+                for source in (*self._flow.sources(variable), *self._of_class(node, scope, seen)):
                     of_it = item if source.item is None else source.item
                     found += self.of(source.value, source.scope, seen, key, of_it)
-                for one in self._put_in.get(variable, ()) if key is not None else ():
-                    found += self.of(one.value, one.scope, seen, item=item)
+                for by, one in self._put_in.get(variable, ()) if key is not None else ():
+                    found += self.of(one.value, one.scope, seen, item=item) if may_be(by, key) else []
                 found += [*self._lookups.looped(node, scope), *self._lookups.member(node, scope)]
         elif node is not None:
             found = self._lookups.member(node, scope)
         return [scope for scope in dict.fromkeys(found) if self._index.holds(scope)]
 
     @cached_property
-    def _put_in(self) -> dict[Variable, list[Source]]:
-        """What dicts that variables hold are given by keys made at run time: `names[name] = getattr(module, kind)`."""
-        found = defaultdict[Variable, list[Source]](list)
+    def _put_in(self) -> dict[Variable, list[tuple[cst.BaseExpression, Source]]]:
+        """What dicts that variables hold are given, each with its key: `names[name] = getattr(module, kind)`."""
+        found = defaultdict[Variable, list[tuple[cst.BaseExpression, Source]]](list)
         for binding in self._index.items:
             target, scope = cst.parse_expression(binding.target), binding.statement.scope
             held = dotted(target.value) if isinstance(target, cst.Subscript) else None
-            if held is not None and key_of(target) is None and binding.value is not None and binding.item is None:
-                found[self._flow.variable(held, scope)].append(Source(binding.value, scope))
+            by = target.slice[0].slice if isinstance(target, cst.Subscript) else None
+            if held is not None and isinstance(by, cst.Index) and binding.value is not None and binding.item is None:
+                found[self._flow.variable(held, scope)].append((by.value, Source(binding.value, scope)))
         return found
+
+    @cached_property
+    def _decorated(self) -> dict[Variable, list[Scope]]:
+        """What parameters get of what they decorate: by `@register`, or by what `@register("net")` returns."""
+        found = defaultdict[Variable, list[Scope]](list)
+        for scope in self._index.scopes:
+            given = scope.node.decorators if isinstance(scope.node, (cst.ClassDef, cst.FunctionDef)) else ()
+            for taker in [one.decorator for one in given if scope.parent is not None]:
+                called = taker.func if isinstance(taker, cst.Call) else taker
+                function = self._flow.defined(called, scope.parent or scope)
+                takers = [function] if function is not None and function.holder is None else []
+                if isinstance(taker, cst.Call):
+                    back = [(one, dotted(value)) for one in takers for value in self._index.returned(one)]
+                    takers = [one.inner[name] for one, name in back if name in one.inner]
+                for one in takers:
+                    if one.kind == "function" and one.parameters:
+                        found[one, one.parameters[0]].append(scope)
+        return found
+
+    @cached_property
+    def _bodies(self) -> set[str]:
+        """The names to which bodies of classes give values."""
+        return {one.target for one in self._index.bindings if one.statement.scope.kind == "class"}
+
+    def _of_class(self, node: cst.BaseExpression, scope: Scope, seen: set[object]) -> list[Source]:
+        """Return what the body of a class gives an attribute that is read of the class, or of an object of it."""
+        if not isinstance(node, cst.Attribute) or node.attr.value not in self._bodies:
+            return []
+        own = [scope.enclosing_class] if dotted(node.value) == scope.own and scope.enclosing_class else []
+        holders = own or [one for one in self.of(node.value, scope, seen) if one.kind == "class"]
+        lineage = [base for one in holders for base in self._flow.lineage(one)]
+        return [source for one in lineage for source in self._flow.sources((one, node.attr.value))]
 
     def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object], item: int | None) -> list[Scope]:
         """Return what a call gives that looks something up, or calls a local function that does and returns it."""
@@ -95,8 +129,12 @@ class Choices:
         seen.add((call, item))
         if dotted(call.func) == "next" and call.args and isinstance(call.args[0].value, cst.GeneratorExp):
             return self.of(call.args[0].value.elt, scope, seen)
-        function = self._flow.called(call)
-        for value in self._index.returned(function) if function is not None else ():
+        functions, held = self._flow.run_by(call), receiver(call)
+        if not functions and held is not None and method_name(call) == "get" and call.args:
+            key, *others = [arg.value for arg in call.args]  # of a dict, with what it gives for another key
+            kept = self.of(held, scope, seen, key, item) if self._flow.defined(held, scope) is None else []
+            found += [*kept, *(one for other in others for one in self.of(other, scope, seen, item=item))]
+        for value in [one for function in functions for one in self._index.returned(function)]:
             found += self.of(value, self._index.scope_of(value), seen, item=item)
         return found
 

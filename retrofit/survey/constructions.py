@@ -22,7 +22,7 @@ from retrofit.survey.targets import held_as, target_of
 def outermost(flow: Flow, made: list[Origin]) -> list[Origin]:
     """Leave out the constructions in a helper that another one of the calls calls, and what is given to one there."""
     inside = {o.node for origin in made for o in flow.closure(set(flow.inside(origin)))}
-    around = [node for node in inside if isinstance(node, cst.Call) and is_own_class(flow, node)]
+    around = [node for node in inside if isinstance(node, cst.Call) and flow.class_made(node) is not None]
     given = [(arg.value, flow.index.scope_of(node)) for node in around for arg in node.args]
     inside |= {o.node for value, scope in given for o in flow.deep_origins(value, scope)}
     return [origin for origin in made if origin.node not in inside] or made
@@ -123,7 +123,8 @@ def find_constructions(index: Index, flow: Flow, model: set[Origin], handover: f
         holders = [init.parent for init in made if init is not None and init.name == "__init__"]
         return any(one in classes and not flow.root(one).startswith("torch.optim.") for one in holders if one)
 
-    found = [o for o in found if not holds_another(o) and not _returned_by_name(index, flow, o.node, calls)]
+    found = [o for o in found if not holds_another(o) and not _holds_several(index, flow, o)]
+    found = [o for o in found if not _returned_by_name(index, flow, o.node, calls)]
     own = [o for o in found if not trains_another(index, flow, o.node, model)]
     training = {target_of(index, o.node, o.item) for o in found if is_of(index, flow, o.node, model)}
     if not training and not any(index.qualified(call.func) in handover for call in index.calls):
@@ -213,6 +214,14 @@ def is_own_class(flow: Flow, call: cst.Call) -> bool:
     if flow.index.knowledge.known(Scheduler, root) is not None or root.startswith("torch.optim.swa_utils."):
         return False
     return root.startswith("torch.optim.") or flow.index.knowledge.known(Optimizer, root) is not None
+
+
+def _holds_several(index: Index, flow: Flow, made: Origin) -> bool:
+    """Whether what is made is an object of the project's own class that is given several optimizers: `Both(a, b)`."""
+    objects = [o.node for o in flow.closure({made}) if flow.class_made(o.node) is not None]
+    values = [[arg.value for arg in node.args] for node in objects if isinstance(node, cst.Call)]
+    origins = [[flow.deep_origins(value, index.scope_of(value)) for value in some] for some in values]
+    return any(sum(any(is_torchs(index, flow, o.node) for o in one) for one in some) > 1 for some in origins)
 
 
 def _returned_by_name(index: Index, flow: Flow, call: cst.BaseExpression, found: list[cst.Call]) -> bool:

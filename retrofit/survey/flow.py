@@ -20,6 +20,8 @@ from retrofit.survey.scopes import Scope, Statement
 
 #: So many arguments of a `*args` are followed, where a call has others in their place.
 _MOST = 16
+#: What decorates methods that are called on classes.
+_OF_CLASSES = frozenset({"classmethod", "staticmethod"})
 
 
 def _fields(holder: Scope) -> list[str]:
@@ -64,14 +66,16 @@ class Flow(Origins):
                 self._pass_arguments(call, function)
         if self._properties:
             self._read_properties()
-        self._method_names = {
-            n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"
-        }
+        holders = [scope for scope in index.scopes if scope.kind == "class"]
+        self._method_names = {n for c in holders for n, one in c.inner.items() if one.kind == "function"}
+        self._class_methods = {n for c in holders for n, one in c.inner.items() if decorators(one) & _OF_CLASSES}
         for _ in range(2):  # an object or a parameter may be known only where its holder's methods are, or its callers
             unknown = (call for call, function in self._named.items() if function is None)
             found = [(call, self._find_methods(call), self._chosen_to_run(call)) for call in unknown]
             for call, methods, functions in found:
                 self._methods.pop(call, None)
+                makes = any(one.name in ("__init__", "__new__") for one in functions)
+                self._one_of[call] = [] if makes else [*methods, *functions]
                 if len(methods) == 1:
                     self._methods[call] = methods[0]
                 for function in (*methods, *functions):
@@ -166,15 +170,18 @@ class Flow(Origins):
         for operand, name in ways:
             if name not in self._method_names or dotted(operand) == "self":
                 continue
+            scope = self.index.scope_of(call)
+            meant = self.choices.of(operand, scope) if name in self._class_methods else []
+            found = [self._method(one, name) for one in meant if one.kind == "class"]
+            methods = {one: None for one in found if one is not None and decorators(one) & _OF_CLASSES}
+            if methods:
+                return list(methods)
             if dotted(operand) is None and not isinstance(operand, cst.Call):
                 continue
-            origins = self.origins(operand, self.index.scope_of(call))
-            origins += [deep for origin in origins for deep in self.inside(origin)]
+            origins = self.through(self.origins(operand, scope))
             made = [origin.node for origin in origins if isinstance(origin.node, cst.Call)]
-            methods: dict[Scope, None] = {}
             for node in made:
-                scope = self.index.scope_of(node)
-                defined = self.defined(node.func, scope)
+                defined = self.defined(node.func, self.index.scope_of(node))
                 for one in [defined] if defined is not None else self.choices.called(node):
                     method = (
                         self._method(one, name)
@@ -203,6 +210,9 @@ class Flow(Origins):
         self._callers[function].append(call)
         if method and function.holder in self._wrap_themselves and isinstance(call.func, cst.Attribute):
             self._sources[(function, "self")].append(Source(call.func.value, scope))
+        if method and isinstance(call.func, cst.Attribute) and "classmethod" in decorators(function):
+            for own in function.parameters[:1]:
+                self._sources[(function, own)].append(Source(call.func.value, scope))
         for arg in given:
             if arg.keyword is not None and arg.keyword.value in function.parameters:
                 self._sources[(function, arg.keyword.value)].append(Source(arg.value, scope))

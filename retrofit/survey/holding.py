@@ -60,11 +60,10 @@ class Holding:
             if isinstance(here, cst.IfExp):
                 waiting += [(here.body, scope), (here.orelse, scope)]
                 continue
-            function = self._flow.called(here) if isinstance(here, cst.Call) else None
-            returned = self._index.returned(function) if function is not None else []
-            if function is not None:
-                waiting += [(value, function) for value in returned]
-            if function is None or not returned or function.inner:  # what it makes may hold what it is given
+            functions = self._flow.run_by(here) if isinstance(here, cst.Call) else []
+            returned = [(value, one) for one in functions for value in self._index.returned(one)]
+            waiting += returned
+            if not returned or any(one.inner for one in functions):  # what it makes may hold what it is given
                 waiting += [(child, scope) for child in children(here)]
         self._free |= seen
         return False

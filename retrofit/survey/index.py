@@ -172,6 +172,14 @@ class Index(Gathered):
             self._resolved[name, scope] = self._imported(name, scope, frozenset())
         return self._resolved[name, scope]
 
+    def module_meant(self, node: cst.BaseExpression) -> File | None:
+        """Return the project's file that an expression means as a module, None for anything else."""
+        first = (dotted(node) or "").partition(".")[0]
+        if not self._modules or node not in self.parents or first not in self.file(node).aliases:
+            return None
+        hidden = any(first in scope.assigned for scope in self.scope_of(node).searched)
+        return None if hidden else self._modules.get(self.qualified(node))
+
     def member_imported(self, node: cst.BaseExpression) -> tuple[Scope, str] | None:
         """Return what `import_module("y").x` means, as `imported` does for a name; None for anything else."""
         if not isinstance(node, cst.Attribute) or not (full := _module_imported(node.value)):

@@ -1,6 +1,4 @@
-"""What is looked up by a name made at run time: `getattr(import_module(name), kind)`, `globals()[kind]`, or in a
-registry: `REGISTRY.get(kind)`.
-"""
+"""What is looked up by a name made at run time: `getattr(module, kind)`, `globals()[kind]`, or `REGISTRY.get(kind)`."""
 
 from __future__ import annotations
 
@@ -40,6 +38,10 @@ def _binds(target: cst.BaseExpression, name: str) -> bool:
     return dotted(target) == name
 
 
+def _is_dict(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value == "__dict__"
+
+
 class Lookups:
     """Tells what classes and functions of the project may be found by a name that is made at run time.
 
@@ -56,14 +58,15 @@ class Lookups:
     def nodes(self) -> list[cst.Call | cst.Subscript]:
         """Every expression that looks something up, as far as its form tells."""
         index = self._index
-        late = [call for call in index.calls if self._asks_module(call)] if index.late else []
+        late = [call for call in index.calls if self._asks_module(call)]
         registries = {name for _, name in self.registered}
         asked: list[cst.Call | cst.Subscript] = [
             call for call in index.calls if registries and dotted(receiver(call)) is not None
         ]
         own = index.calls_to("globals")
         asked += [call for call in index.calls if receiver(call) in own] if own else []
-        asked += index.nodes_of(cst.Subscript) if registries or index.late or own else []
+        every = registries or index.late or own
+        asked += [one for one in index.nodes_of(cst.Subscript) if every or _is_dict(one.value)]
         return [*late, *asked]
 
     def definitions(self, node: cst.BaseExpression, scope: Scope) -> list[Scope]:
@@ -74,7 +77,7 @@ class Lookups:
             scope: the function that it stands in.
         """
         found: list[Scope] = []
-        if self._index.late and isinstance(node, cst.Call) and self._asks_module(node):
+        if isinstance(node, cst.Call) and self._asks_module(node):
             found = self._members(self._modules(node.args[0].value, scope, set()))
         elif isinstance(node, cst.Subscript):
             found = self._items(node.value, node.slice[0].slice, scope)
@@ -184,17 +187,21 @@ class Lookups:
         return [one for one in dict.fromkeys(found) if self._index.holds(one)]
 
     def _modules_of_dict(self, node: cst.BaseExpression, scope: Scope, seen: set[object]) -> list[File]:
-        if isinstance(node, cst.Attribute) and node.attr.value == "__dict__":
+        if isinstance(node, cst.Attribute) and _is_dict(node):
             return self._modules(node.value, scope, seen)
         if isinstance(node, cst.Call) and self._index.qualified(node.func) in _VARS and node.args:
             return self._modules(node.args[0].value, scope, seen)
         return [self._index.file(node)] if node in self._index.calls_to("globals") else []
 
     def _modules(self, node: cst.BaseExpression | None, scope: Scope, seen: set[object]) -> list[File]:
-        """Return the modules, imported by a name made at run time, of which an expression gives one."""
+        """Return the modules, perhaps imported by a name made at run time, of which an expression gives one."""
         found: list[File] = []
         name = dotted(node)
-        if node is None or node in seen or not self._index.late:
+        if node is None or node in seen:
+            return []
+        if (imported := self._index.module_meant(node)) is not None:
+            return [imported]
+        if not self._index.late:
             return []
         seen.add(node)
         if isinstance(node, cst.IfExp):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import chain, takewhile
 
 import libcst as cst
 
@@ -55,6 +55,8 @@ class Origins(Names):
         self._wrappers = index.knowledge.named(Wraps).keys()
         self._functions = self._wrappers | self._numbers.keys()
         self._methods: dict[cst.Call, Scope] = {}
+        #: The methods of which a call runs one, as its object may be of several classes.
+        self._one_of: dict[cst.Call, list[Scope]] = {}
         self._members: dict[Variable, Variable] = {}
         self._passing: dict[tuple[cst.Call, int | None, cst.Call | None], list[Origin] | None] = {}
         self._looked_into: set[cst.Subscript | Variable] = set()
@@ -333,18 +335,28 @@ class Origins(Names):
         None where the function makes the value itself. Two calls are told apart, the inner one of a function by which
         that one is called; beyond that a parameter may be what any call gives.
         """
-        function = self.called(call)
-        if function is None or function.name == "__init__":
+        functions = self.run_by(call)
+        if not functions:
             return None
         scope = self.index.scope_of(call)
         around = self._followed.get(scope)
         if (call, item, around) not in self._passing:
             self._passing[call, item, around] = []  # while it is followed, as it may call itself
             followed = {scope: around} if around is not None else {}
-            found = self._given_back(function, item, {**followed, function: call})
-            outside = [one for one in found if function.node not in self.index.ancestors(one.node)]
-            self._passing[call, item, around] = outside or None
+            passed = []
+            for function in functions:
+                found = self._given_back(function, item, {**followed, function: call})
+                passed.append([one for one in found if function.node not in self.index.ancestors(one.node)])
+            every = dict.fromkeys(chain.from_iterable(passed))
+            self._passing[call, item, around] = [*every] if all(passed) else None
         return self._passing[call, item, around]
+
+    def run_by(self, call: cst.Call) -> list[Scope]:
+        """Return the local functions of which a call runs one, and gives what that returns."""
+        function = self.called(call)
+        if function is None:
+            return self._one_of.get(call, [])
+        return [] if function.name == "__init__" else [function]
 
     def _given_back(self, function: Scope, item: int | None, calls: dict[Scope, cst.Call]) -> list[Origin]:
         """Return where the values are made that a function returns, or an item of them, by some calls."""
@@ -373,21 +385,24 @@ class Origins(Names):
     def inside(self, origin: Origin) -> list[Origin]:
         """Return where a local function makes the value that ``origin``, a call of it, stands for."""
         call = origin.node
-        function = self.called(call) if isinstance(call, cst.Call) else None
-        if not isinstance(call, cst.Call) or function is None or function.name == "__init__":
+        if not isinstance(call, cst.Call):
             return []
-        return self._given_back(function, origin.item, {function: call})
+        found = (self._given_back(function, origin.item, {function: call}) for function in self.run_by(call))
+        return list(dict.fromkeys(chain.from_iterable(found)))
 
     def closure(self, origins: set[Origin]) -> set[Origin]:
         """Return ``origins`` together with those inside the local functions that make them."""
-        found: set[Origin] = set()
-        waiting = list(origins)
-        while waiting:
-            origin = waiting.pop()
-            if origin not in found:
-                found.add(origin)
-                waiting += self.inside(origin)
-        return found
+        return set(self.through(origins))
+
+    def through(self, origins: Iterable[Origin]) -> list[Origin]:
+        """Return the same, those that are given before those inside of them."""
+        found = dict.fromkeys(origins)
+        waiting = list(found)
+        for origin in waiting:
+            further = [one for one in self.inside(origin) if one not in found]
+            found |= dict.fromkeys(further)
+            waiting += further
+        return waiting
 
     def deep_origins(self, node: cst.BaseExpression, scope: Scope) -> set[Origin]:
         """Return the origins of ``node`` together with those inside the local functions that make them."""
@@ -435,7 +450,7 @@ class Origins(Names):
             first = name.partition(".")[0]
             if owner in around and first != name and first != "self" and self.variable(first, scope)[0] is owner:
                 yield name, scope
-        if scope.enclosing_class is not None:
+        if scope.enclosing_class is not None and any(scope.own in here.parameters for here in around):
             holder = self.lineage(scope.enclosing_class)[-1]
             for owner, name in list(self._sources):
                 if owner is holder and name.startswith("self."):
