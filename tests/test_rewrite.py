@@ -1295,6 +1295,43 @@ def test_best_by_which_turns_are_counted_to_an_end_is_each_rounds_own(
     assert [message.startswith("`best` begins anew in each round") for message in told] == [True] * own
 
 
+KEEPS = "acc = evaluate(model)\nif acc > best:\n    best = acc\n    "
+CHOSEN = "acc = evaluate(model)\nbetter = acc > best\nbest = max(acc, best)\n"
+BY_ITEM = f"{KEEPS}told['bad'] = 0\nelse:\n    told['bad'] += 1"
+
+
+@pytest.mark.parametrize(
+    ("keeps", "asked", "own"),
+    [
+        pytest.param(f"{KEEPS}left = tries\nelse:\n    left -= 1", "not left", True, id="down"),
+        pytest.param(BY_ITEM, "told['bad'] > 5", True, id="an item"),
+        pytest.param(BY_ITEM, "told['all'] > 5", False, id="another item"),
+        pytest.param(f"{KEEPS}bad = 0\nelse:\n    bad += 1", "is_over(bad)", True, id="asked by a function"),
+        pytest.param(f"{CHOSEN}bad = 0 if better else bad + 1", "bad > 5", True, id="a choice"),
+        pytest.param(f"{CHOSEN}bad = (bad + 1) * (not better)", "bad > 5", True, id="a product"),
+        pytest.param(f"{CHOSEN}bad = (bad + 1) * (acc < 1)", "bad > 5", False, id="a product with another"),
+        pytest.param(f"{KEEPS}when = epoch\nwaited = epoch - when", "waited > 5", True, id="a difference"),
+        pytest.param(f"{KEEPS}when = epoch\nwaited = epoch - when", "stopped", False, id="a difference alone"),
+        pytest.param(f"{KEEPS}told['all'] = epoch", "epoch - told['all'] > 5", True, id="since an item"),
+        pytest.param(f"{KEEPS}told = {{'all': epoch}}", "epoch - told['all'] > 5", True, id="since a new one"),
+        pytest.param(f"{KEEPS}told['bad'] = epoch", "epoch - told['all'] > 5", False, id="since another item"),
+    ],
+)
+def test_best_by_which_turns_are_counted_otherwise_is_each_rounds_own(
+    tmp_path: Path, keeps: str, asked: str, own: bool
+) -> None:
+    before = "def is_over(bad):\n    return bad > 5\n\nbest, bad, left, told, tries = 0, 0, 5, {'bad': 0, 'all': 0}, 5"
+    plan = plan_of(tmp_path, script(f"{keeps}\nif {asked}:\n    break", before), Options(mode="max"))
+    assert ("best_so_far(best)" in rewritten(plan)) is not own
+
+
+@pytest.mark.parametrize(("head", "own"), [("bad < 5", True), ("turn < 9 and bad < 5", True), ("turn < 9", False)])
+def test_best_by_which_the_head_of_a_loop_counts_is_each_rounds_own(tmp_path: Path, head: str, own: bool) -> None:
+    body = f"{KEEPS}bad = 0\nelse:\n    bad += 1\nturn += 1"
+    text = script(body, "best, bad, turn = 0, 0, 0").replace("for epoch in range(10):", f"while {head}:")
+    assert ("best_so_far(best)" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
+
+
 FITS = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -1659,13 +1659,37 @@ def test_a_property_may_give_the_counter_of_a_while_loop(gives: str, target: str
         pytest.param("n = n + 1", True, id="written out"),
         pytest.param("if i % 4 == 0:\n    optimizer.step()\n    n += 1", True, id="every step of the optimizer"),
         pytest.param("n += 1\nif good:\n    n = 0", True, id="set back"),
-        pytest.param("n -= 1", False, id="downwards"),
+        pytest.param("n -= 1", True, id="downwards"),
+        pytest.param("n = n - 1", True, id="downwards, written out"),
+        pytest.param("n = 0 if good else n + 1", True, id="set back by a choice"),
+        pytest.param("n = 0 if good else m + 1", False, id="another one by a choice"),
+        pytest.param("n = 9 - n", False, id="taken from something"),
+        pytest.param("try:\n    save()\nexcept OSError:\n    n += 1", False, id="failures"),
         pytest.param("n = count()", False, id="from a function"),
     ],
 )
 def test_what_counts_turns(increment: str, counts: bool) -> None:
     found = survey_of("while n < 9:\n    for x in y:\n        loss.backward()\n" + indent(increment, "    ")).loops
     assert bool(found) is counts
+
+
+@pytest.mark.parametrize(
+    ("made", "counter", "counts"),
+    [
+        pytest.param("state = {'n': 0}", "state['n'] += 1", True, id="counted"),
+        pytest.param("state = {'n': 0}", "more(state)", True, id="by a function"),
+        pytest.param("state = {'n': 0, 'm': 0}", "state['m'] += 1", False, id="another item"),
+        pytest.param("state, held = {'n': 0}, {'n': 0}", "held['n'] += 1", False, id="of another dictionary"),
+        pytest.param("state = torch.load(path)", "state['n'] += 1", False, id="of a file"),
+        pytest.param("state = {'n': start}", "state['n'] += 1", False, id="of what began before"),
+        pytest.param("state = {'n': 0}\nstate['n'] = start", "state['n'] += 1", False, id="set to what began before"),
+        pytest.param("state = {'n': 0}\nstate.update(known)", "state['n'] += 1", False, id="updated by a file"),
+    ],
+)
+def test_an_item_that_counts_turns(made: str, counter: str, counts: bool) -> None:
+    text = "import torch\ndef more(held):\n    held['n'] += 1\n"
+    text += f'{made}\nwhile state["n"] < 9:\n    for x in y:\n        loss.backward()\n    {counter}\n'
+    assert [loop.target for loop in survey_of(text).loops] == ['state["n"]'] * counts
 
 
 @pytest.mark.parametrize(

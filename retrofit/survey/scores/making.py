@@ -10,6 +10,7 @@ from itertools import takewhile
 
 import libcst as cst
 
+from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, called_in, mode_told
@@ -613,15 +614,6 @@ def is_bound(index: Index, node: cst.BaseExpression) -> bool:
     """Whether a name is given its value where it stands."""
     parent = index.parents.get(node)
     return isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node
-
-
-def changes(binding: Binding) -> list[cst.AugAssign]:
-    """Return the `total += loss` by which a statement changes a variable or an item, nothing where it sets it anew."""
-    node = binding.statement.node
-    small = node.body if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else ()
-    target = unquoted(binding.target)
-    made = [one for one in small if isinstance(one, cst.AugAssign)]
-    return [one for one in made if unquoted(cst.Module(body=[]).code_for_node(one.target)) == target]
 
 
 def numbers_turns(loop: EpochLoop, binding: Binding) -> bool:

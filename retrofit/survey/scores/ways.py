@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import conjuncts, increments
+from retrofit.survey.loops import conjuncts
 from retrofit.survey.names import Source, Variable
 from retrofit.survey.nodes import dotted, leaves, names_in, nodes_in
 from retrofit.survey.ranks import is_rank, of_some
