@@ -2393,6 +2393,20 @@ def test_a_loop_until_a_question_is_answered_is_over_epochs(head: str, end: str)
     assert loops_of(text) == [(3, False)]
 
 
+@pytest.mark.parametrize(
+    ("given", "repeats"),
+    [
+        pytest.param("yield loss", [], id="what each turn yields"),
+        pytest.param("pass\n    yield loss", ["for acc in epochs()"], id="what comes of them all"),
+        pytest.param("pass\n    return losses", ["for acc in epochs()"], id="what is returned"),
+    ],
+)
+def test_a_loop_that_is_fed_by_the_epochs_trains_nothing_again(given: str, repeats: list[str]) -> None:
+    text = "def epochs():\n    for epoch in range(9):\n        for x in y:\n            loss.backward()\n        "
+    (loop,) = survey_of(f"{text}{given}\nfor acc in epochs():\n    print(acc)\n").loops
+    assert [head.rstrip(":") for head, _ in loop.repeats] == repeats
+
+
 def test_endless_loop_is_not_limited() -> None:
     assert loops_of(looped("itertools.count()", "import itertools\n")) == [(2, False)]
 

@@ -570,11 +570,11 @@ def repeats_itself(loop: Statement) -> bool:
 
 
 def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
-    """Whether a `for` loop around the epoch loop gets there in one turn: it has no other, is left, or picks that."""
+    """Whether a `for` loop around the epoch loop gets there once: by one turn, as it is left, picks that or is fed."""
     index, node = flow.index, outer.node
     if not isinstance(node, cst.For):
         return False
-    if _has_one_item(flow, _gone_through(index, node.iter), outer.scope):
+    if _has_one_item(flow, _gone_through(index, node.iter), outer.scope) or _is_fed_by(flow, outer, node, loop):
         return True
     inside = {part for part in leading_to([loop], flow) if outer in part.path[:-1]}
     variable = index.source.code(node.target)
@@ -594,6 +594,15 @@ def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
         or (part.parent is outer and index.source.code(part.siblings[-1].node).strip() == "break")
         for part in inside
     )
+
+
+def _is_fed_by(flow: Flow, outer: Statement, node: cst.For, loop: EpochLoop) -> bool:
+    """Whether a loop goes through what each turn of the epoch loop yields: `for acc in epochs(model):`."""
+    index = flow.index
+    made = [one.node for one in flow.origins(_gone_through(index, node.iter), outer.scope)]
+    fed = [isinstance(one, cst.Call) and flow.called(one) is loop.scope for one in made]
+    yields = (one for one in nodes_in(loop.node) if isinstance(one, cst.Yield))
+    return fed == [True] and any(index.scope_of(one) is loop.scope for one in yields)
 
 
 def _has_one_item(flow: Flow, items: cst.BaseExpression, scope: Scope) -> bool:
