@@ -1332,6 +1332,51 @@ def test_best_by_which_the_head_of_a_loop_counts_is_each_rounds_own(tmp_path: Pa
     assert ("best_so_far(best)" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
 
 
+MEASURES = """
+def evaluate(model):
+    model.eval()
+    with torch.no_grad():
+        return sum(float(model(x)) for x in held_out)
+
+def learn(model):
+    for x in more:
+        loss = model(x).mean()
+        loss.backward()
+    return loss
+
+best = 0
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max")
+"""
+
+
+@pytest.mark.parametrize(
+    ("epoch", "left"),
+    [
+        pytest.param("best = max(best, evaluate(model))", "max(best, (pai_score := evaluate(model)))", id="best"),
+        pytest.param("best = max(best, learn(model))", None, id="training"),
+        pytest.param(
+            "if epoch % 2:\n    plateau.step(evaluate(model))", "step((pai_score := evaluate(model)))", id="now"
+        ),
+        pytest.param(
+            "plateau.step(evaluate(model))", "report_validation_score(evaluate(model), model)", id="that goes"
+        ),
+        pytest.param("plateau.step(epoch and evaluate(model))", "score(epoch and evaluate(model), model)", id="or not"),
+    ],
+)
+def test_what_a_call_measures_is_measured_once(tmp_path: Path, epoch: str, left: str | None) -> None:
+    plan = plan_of(tmp_path, script(epoch, MEASURES))
+    assert [one.code for one in plan.questions] == ([] if left else ["PAI105"])
+    if left is not None:
+        text = rewritten(plan)
+        assert left in text
+        assert text.count("evaluate(model)") == 2  # where it is defined, and there
+
+
+def test_what_a_call_measures_that_may_not_run_is_not_taken_there(tmp_path: Path) -> None:
+    text = script("if epoch % 2:\n    epoch > 5 and plateau.step(evaluate(model))", MEASURES)
+    assert ":=" not in rewritten(plan_of(tmp_path, text))
+
+
 FITS = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

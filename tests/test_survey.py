@@ -2407,6 +2407,34 @@ def test_a_loop_that_is_fed_by_the_epochs_trains_nothing_again(given: str, repea
     assert [head.rstrip(":") for head, _ in loop.repeats] == repeats
 
 
+@pytest.mark.parametrize(
+    ("numbers", "counts"),
+    [
+        pytest.param("reversed(range(9))", True, id="reversed"),
+        pytest.param("itertools.islice(itertools.count(), 9)", True, id="some of them"),
+        pytest.param("itertools.islice(batches, 9)", False, id="some of something"),
+        pytest.param("zip(range(9), batches)", False, id="beside something"),
+    ],
+)
+def test_a_loop_through_numbers_in_some_order_counts(numbers: str, counts: bool) -> None:
+    text = f"import itertools\nfor turn in {numbers}:\n    for x in y:\n        loss.backward()\n"
+    assert loops_of(text) == [(2, True)] * counts
+
+
+@pytest.mark.parametrize(
+    ("around", "counts"),
+    [
+        pytest.param("for seed in seeds:", True, id="seeds"),
+        pytest.param("for part in [whole]:", True, id="one turn"),
+        pytest.param("for part in parts:", False, id="something"),
+        pytest.param("for x in loader:\n  for part in [whole]:", False, id="one turn for each batch"),
+    ],
+)
+def test_a_loop_of_single_steps_within_one_that_trains_once_is_found(around: str, counts: bool) -> None:
+    text = f"{around}\n    for step in range(99):\n        loss.backward()\n        optimizer.step()\n"
+    assert [line for line, _ in loops_of(text)] == [2] * counts
+
+
 def test_endless_loop_is_not_limited() -> None:
     assert loops_of(looped("itertools.count()", "import itertools\n")) == [(2, False)]
 

@@ -42,6 +42,9 @@ _FINDS_RATE = re.compile(
     r"(find|range_?test|search).*(?<![a-z])(lr|clr|learning_?rate)|(?<![a-z])c?lr_?(find|range|search)", re.IGNORECASE
 )
 
+#: What gives the numbers of which it is made in another order, or some of them.
+_OF_NUMBERS = ("reversed", "islice")
+
 #: What is true or false by what it compares.
 _ANSWERS = (cst.Comparison, cst.BooleanOperation)
 
@@ -68,7 +71,7 @@ def find_loops(
     outside = [_around_batches(index, flow, loops) for loops in ways]
     within = [_before_repeats(index, flow, loops, sites) for loops in outside]
     for alone in (False, True):
-        for loops in within if not found else []:
+        for loops in (_within_repeats(flow, loops) if alone else loops for loops in within if not found):
             candidates = [site for s in loops if (site := sites[s]) is not None]
             candidates = _without_rounds(index, flow, _without_parts(index, flow, candidates, loops), loops)
             loop = _choose(candidates, loops, alone)
@@ -318,6 +321,18 @@ def _before_repeats(
     return loops[:1] if any(_begins_anew(index, flow, part) for part in loops[1:]) else loops
 
 
+def _within_repeats(flow: Flow, loops: list[Statement]) -> list[Statement]:
+    """Return the innermost loop around a backward pass alone where those around it have one turn each, or repeat it."""
+    index = flow.index
+    around = [(part, part.node) for part in loops[1:]]
+    again = [
+        isinstance(node, cst.For)
+        and (repeats_itself(part) or _has_one_item(flow, _gone_through(index, node.iter), part.scope))
+        for part, node in around
+    ]
+    return loops[:1] if all(again) else loops
+
+
 def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
     """Whether each turn of a loop wraps a model, or builds an optimizer, perhaps by a library that gets its class."""
     running = called_in(index, flow, loop)
@@ -419,13 +434,17 @@ def _for_loop(index: Index, flow: Flow, statement: Statement, node: cst.For) -> 
 
 def _counts(index: Index, flow: Flow, statement: Statement, node: cst.For) -> bool:
     """Whether a loop goes through numbers: `range`."""
-    return not _makers(index, flow, statement, node).isdisjoint(index.knowledge.last_names(Counts))
+    return not _makers(index, flow, statement, node, *_OF_NUMBERS).isdisjoint(index.knowledge.last_names(Counts))
 
 
-def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For) -> set[str]:
-    """Return the names of the functions that make what a loop goes through, also by a name for it: `range`."""
-    origins = flow.origins(_gone_through(index, node.iter, "list"), statement.scope)
-    made = [_gone_through(index, origin.node, "list") for origin in origins]
+def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For, *further: str) -> set[str]:
+    """Return the names of the functions that make what a loop goes through, also by a name for it: `range`.
+
+    Args:
+        further: what may be around that besides a list of it all.
+    """
+    origins = flow.origins(_gone_through(index, node.iter, "list", *further), statement.scope)
+    made = [_gone_through(index, origin.node, "list", *further) for origin in origins]
     return {_last(dotted(one.func) or "") if isinstance(one, cst.Call) else "" for one in made}
 
 

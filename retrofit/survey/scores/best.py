@@ -48,12 +48,14 @@ def tracked_scores(
     inside: Callable[[cst.CSTNode], bool],
     given: list[str] | None = None,
     taking: Sequence[Binding] = (),
+    calls: bool = False,
 ) -> Iterator[Candidate]:
     """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`.
 
     Args:
         given: names that have a value there besides those that it binds.
         taking: what gives a best so far to others, as a `return` does, as if it gave it to the same variable.
+        calls: whether a call may be a score that nothing keeps: `best = max(best, validate(model))`.
     """
     bindings = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)] + [*taking]
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
@@ -73,7 +75,8 @@ def tracked_scores(
         return bool(made) and len(values) == len(made) and code not in names and not kept
 
     def is_score(node: cst.BaseExpression, best: cst.BaseExpression | None = None) -> bool:
-        known = root_of(node) in bound or isinstance(bare_of(node), cst.Attribute)
+        kinds = (cst.Attribute, cst.Call) if calls else (cst.Attribute,)
+        known = root_of(node) in bound or isinstance(bare_of(node), kinds)
         if not known or (BEST.search(index.source.code(node).rpartition(".")[2]) and not made_anew(node, best)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
