@@ -663,8 +663,8 @@ CHANGES: Mapping[str, Callable[[Training], None]] = {
     ),
     "counted in a dict": partial(
         other_loop,
-        text="state = {'turn': 0}\nwhile state['turn'] < END - FIRST:\n    NAME = FIRST + state['turn']\n    BODY\n"
-        "    state['turn'] += 1",
+        text="passed = {'turn': 0}\nwhile passed['turn'] < END - FIRST:\n    NAME = FIRST + passed['turn']\n    BODY\n"
+        "    passed['turn'] += 1",
     ),
     "counted in the head": partial(other_loop, text="NAME = FIRST - 1\nwhile (NAME := NAME + 1) < END:\n    BODY"),
     "sliced": partial(

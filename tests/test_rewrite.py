@@ -1377,6 +1377,29 @@ def test_what_a_call_measures_that_may_not_run_is_not_taken_there(tmp_path: Path
     assert ":=" not in rewritten(plan_of(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("epoch", "handed"),
+    [
+        pytest.param(
+            "else:\n    acc = evaluate(model)\n    continue\nbreak",
+            "        pai_distributed.report_validation_score(acc, model)\n        continue\n    break\n",
+            id="which goes on",
+        ),
+        pytest.param(
+            "else:\n    acc = evaluate(model)",
+            "        pai_score = acc\n    pai_distributed.report_validation_score(pai_score, model)\n",
+            id="alone",
+        ),
+    ],
+)
+def test_what_is_measured_in_the_else_of_the_batches_is_handed_over(tmp_path: Path, epoch: str, handed: str) -> None:
+    """Its `continue` and `break` are those of the epochs."""
+    text = script(epoch).replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        if over:\n            break\n"
+    )
+    assert handed in rewritten(plan_of(tmp_path, text, BY_ACC))
+
+
 FITS = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -2435,6 +2435,13 @@ def test_a_loop_of_single_steps_within_one_that_trains_once_is_found(around: str
     assert [line for line, _ in loops_of(text)] == [2] * counts
 
 
+@pytest.mark.parametrize(("leaves", "number"), [("break", 1), ("pass", 0)])
+def test_a_loop_is_left_in_the_else_of_one_inside_it(leaves: str, number: int) -> None:
+    text = "for epoch in range(9):\n    for x in y:\n        loss.backward()\n        if over:\n            break\n"
+    (loop,) = survey_of(f"{text}    else:\n        {leaves}\n").loops
+    assert len(loop.ends) == number
+
+
 def test_endless_loop_is_not_limited() -> None:
     assert loops_of(looped("itertools.count()", "import itertools\n")) == [(2, False)]
 

@@ -676,8 +676,8 @@ def _leaving(loop: EpochLoop) -> list[cst.CSTNode]:
             continue
         if any(isinstance(part.node, cst.If) and _asks_recipe(index, part.node.test) for part in inside):
             continue
-        inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
-        found += [small for small in leaves if not (inner and isinstance(small, cst.Break))]
+        own = _loop_of(index, statement) is loop.statement
+        found += [small for small in leaves if own or not isinstance(small, cst.Break)]
     return found
 
 
@@ -695,8 +695,22 @@ def turns_begun_by(index: Index, loop: Statement) -> list[Statement]:
         part
         for part in index.statements
         if part.order in inside and isinstance(part.node, simple) and isinstance(part.node.body[-1], cst.Continue)
-        if next((around for around in part.ancestors if isinstance(around.node, (cst.For, cst.While))), None) is loop
+        if _loop_of(index, part) is loop
     ]
+
+
+def _loop_of(index: Index, statement: Statement) -> Statement | None:
+    """Return the loop that a `break` or `continue` is about: not one in whose `else` it stands."""
+    around = zip(statement.ancestors, statement.path[::-1], strict=False)
+    turns = (part for part, below in around if not in_else_of(index, part, below))
+    return next((part for part in turns if isinstance(part.node, (cst.For, cst.While))), None)
+
+
+def in_else_of(index: Index, loop: Statement, below: Statement) -> bool:
+    """Whether a statement of a loop stands in its `else`, and so in none of its turns."""
+    node = loop.node
+    otherwise = node.orelse if isinstance(node, (cst.For, cst.While)) else None
+    return otherwise is not None and below.siblings is index.statements_in(otherwise.body)
 
 
 def passing_over(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
