@@ -1295,26 +1295,26 @@ def test_best_by_which_turns_are_counted_to_an_end_is_each_rounds_own(
     assert [message.startswith("`best` begins anew in each round") for message in told] == [True] * own
 
 
-KEEPS = "acc = evaluate(model)\nif acc > best:\n    best = acc\n    "
-CHOSEN = "acc = evaluate(model)\nbetter = acc > best\nbest = max(acc, best)\n"
-BY_ITEM = f"{KEEPS}told['bad'] = 0\nelse:\n    told['bad'] += 1"
+BETTER = "acc = evaluate(model)\nif acc > best:\n    best = acc\n    "
+COUNTED_BY = "acc = evaluate(model)\nbetter = acc > best\nbest = max(acc, best)\n"
+IN_ITEM = f"{BETTER}told['bad'] = 0\nelse:\n    told['bad'] += 1"
 
 
 @pytest.mark.parametrize(
     ("keeps", "asked", "own"),
     [
-        pytest.param(f"{KEEPS}left = tries\nelse:\n    left -= 1", "not left", True, id="down"),
-        pytest.param(BY_ITEM, "told['bad'] > 5", True, id="an item"),
-        pytest.param(BY_ITEM, "told['all'] > 5", False, id="another item"),
-        pytest.param(f"{KEEPS}bad = 0\nelse:\n    bad += 1", "is_over(bad)", True, id="asked by a function"),
-        pytest.param(f"{CHOSEN}bad = 0 if better else bad + 1", "bad > 5", True, id="a choice"),
-        pytest.param(f"{CHOSEN}bad = (bad + 1) * (not better)", "bad > 5", True, id="a product"),
-        pytest.param(f"{CHOSEN}bad = (bad + 1) * (acc < 1)", "bad > 5", False, id="a product with another"),
-        pytest.param(f"{KEEPS}when = epoch\nwaited = epoch - when", "waited > 5", True, id="a difference"),
-        pytest.param(f"{KEEPS}when = epoch\nwaited = epoch - when", "stopped", False, id="a difference alone"),
-        pytest.param(f"{KEEPS}told['all'] = epoch", "epoch - told['all'] > 5", True, id="since an item"),
-        pytest.param(f"{KEEPS}told = {{'all': epoch}}", "epoch - told['all'] > 5", True, id="since a new one"),
-        pytest.param(f"{KEEPS}told['bad'] = epoch", "epoch - told['all'] > 5", False, id="since another item"),
+        pytest.param(f"{BETTER}left = tries\nelse:\n    left -= 1", "not left", True, id="down"),
+        pytest.param(IN_ITEM, "told['bad'] > 5", True, id="an item"),
+        pytest.param(IN_ITEM, "told['all'] > 5", False, id="another item"),
+        pytest.param(f"{BETTER}bad = 0\nelse:\n    bad += 1", "is_over(bad)", True, id="asked by a function"),
+        pytest.param(f"{COUNTED_BY}bad = 0 if better else bad + 1", "bad > 5", True, id="a choice"),
+        pytest.param(f"{COUNTED_BY}bad = (bad + 1) * (not better)", "bad > 5", True, id="a product"),
+        pytest.param(f"{COUNTED_BY}bad = (bad + 1) * (acc < 1)", "bad > 5", False, id="a product with another"),
+        pytest.param(f"{BETTER}when = epoch\nwaited = epoch - when", "waited > 5", True, id="a difference"),
+        pytest.param(f"{BETTER}when = epoch\nwaited = epoch - when", "stopped", False, id="a difference alone"),
+        pytest.param(f"{BETTER}told['all'] = epoch", "epoch - told['all'] > 5", True, id="since an item"),
+        pytest.param(f"{BETTER}told = {{'all': epoch}}", "epoch - told['all'] > 5", True, id="since a new one"),
+        pytest.param(f"{BETTER}told['bad'] = epoch", "epoch - told['all'] > 5", False, id="since another item"),
     ],
 )
 def test_best_by_which_turns_are_counted_otherwise_is_each_rounds_own(
@@ -1327,12 +1327,12 @@ def test_best_by_which_turns_are_counted_otherwise_is_each_rounds_own(
 
 @pytest.mark.parametrize(("head", "own"), [("bad < 5", True), ("turn < 9 and bad < 5", True), ("turn < 9", False)])
 def test_best_by_which_the_head_of_a_loop_counts_is_each_rounds_own(tmp_path: Path, head: str, own: bool) -> None:
-    body = f"{KEEPS}bad = 0\nelse:\n    bad += 1\nturn += 1"
+    body = f"{BETTER}bad = 0\nelse:\n    bad += 1\nturn += 1"
     text = script(body, "best, bad, turn = 0, 0, 0").replace("for epoch in range(10):", f"while {head}:")
     assert ("best_so_far(best)" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
 
 
-MEASURES = """
+MEASURED = """
 def evaluate(model):
     model.eval()
     with torch.no_grad():
@@ -1364,7 +1364,7 @@ plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max")
     ],
 )
 def test_what_a_call_measures_is_measured_once(tmp_path: Path, epoch: str, left: str | None) -> None:
-    plan = plan_of(tmp_path, script(epoch, MEASURES))
+    plan = plan_of(tmp_path, script(epoch, MEASURED))
     assert [one.code for one in plan.questions] == ([] if left else ["PAI105"])
     if left is not None:
         text = rewritten(plan)
@@ -1373,7 +1373,7 @@ def test_what_a_call_measures_is_measured_once(tmp_path: Path, epoch: str, left:
 
 
 def test_what_a_call_measures_that_may_not_run_is_not_taken_there(tmp_path: Path) -> None:
-    text = script("if epoch % 2:\n    epoch > 5 and plateau.step(evaluate(model))", MEASURES)
+    text = script("if epoch % 2:\n    epoch > 5 and plateau.step(evaluate(model))", MEASURED)
     assert ":=" not in rewritten(plan_of(tmp_path, text))
 
 

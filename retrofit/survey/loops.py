@@ -71,7 +71,8 @@ def find_loops(
     outside = [_around_batches(index, flow, loops) for loops in ways]
     within = [_before_repeats(index, flow, loops, sites) for loops in outside]
     for alone in (False, True):
-        for loops in (_within_repeats(flow, loops) if alone else loops for loops in within if not found):
+        within = [_within_repeats(flow, loops) for loops in within] if alone and not found else within
+        for loops in within if not found else []:
             candidates = [site for s in loops if (site := sites[s]) is not None]
             candidates = _without_rounds(index, flow, _without_parts(index, flow, candidates, loops), loops)
             loop = _choose(candidates, loops, alone)
