@@ -2458,6 +2458,8 @@ def test_endless_loop_is_not_limited() -> None:
         pytest.param("while epoch < 3:\n    for x in y:\n        loss.backward()\n", id="while without a counter"),
         pytest.param("while loss > 0.1:\n    loss.backward()\n    n += 1\n", id="while until it converges"),
         pytest.param("while not done:\n    for x in y:\n        loss.backward()\n", id="while not done"),
+        pytest.param("while left[box.n] > 0:\n    for x in y:\n        loss.backward()\n", id="while an item is"),
+        pytest.param("while f(a[0])[1] > 0:\n    for x in y:\n        loss.backward()\n", id="of a call"),
         pytest.param(
             "for part in parts:\n    while not done:\n        for x in y:\n            loss.backward()\n"
             "        _, done = world.step()\n",

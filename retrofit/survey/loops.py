@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from itertools import chain, takewhile
+from itertools import chain
 
 import libcst as cst
 
 from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer, Wraps
-from retrofit.survey.counters import counts, increments
+from retrofit.survey.counters import counts_turns, given_in, handed_through, increments, read_in
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import last_turns
@@ -26,7 +26,7 @@ from retrofit.survey.nodes import (
     wholes_of,
 )
 from retrofit.survey.order import defines, leading_to, may_lack_value, runs_always, ways_to
-from retrofit.survey.scopes import Binding, Scope, Statement
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
 #: What a loop over epochs calls its variable.
@@ -468,85 +468,21 @@ def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While)
     inside = any(isinstance(part.node, (cst.For, cst.While)) for part in statement.around)
     asked = node.test.expression if isinstance(node.test, cst.UnaryOperation) else node.test
     target, flagged = "", isinstance(asked, cst.Call) and flow.called(asked) is not None and not inside
-    for read in _read_in(index, node.test):
-        name = flow.behind_property(read, statement.scope)
-        made = _given_in(index, flow, statement, running, name)
+    for read in read_in(index, node.test):
+        name = read if "[" in read else flow.behind_property(read, statement.scope)
+        made = given_in(index, flow, statement, running, name)
         answered = asked is not node.test and dotted(asked) == read and bool(made)
         flagged |= any(dotted(b.value) in ("True", "False") for b in made)
         flagged |= not inside and (answered or any(isinstance(b.value, _ANSWERS) for b in made))
-        if not target and any(_counts_turns(index, statement, b) or _handed_through(index, flow, b) for b in made):
+        if not target and any(counts_turns(index, statement, b) or handed_through(index, flow, b) for b in made):
             target = name
     if not (target or flagged or _is_true(index, node.test)):
         return None
     return EpochLoop(node=node, index=index, target=target, limited=bool(target), anchors={"range": node.test})
 
 
-def _read_in(index: Index, test: cst.BaseExpression) -> list[str]:
-    """Return the names that a condition reads, and the items."""
-    items = [index.source.code(part) for part in nodes_in(test) if isinstance(part, cst.Subscript)]
-    return [*names_in(test, called=False), *items]
-
-
-def _given_in(index: Index, flow: Flow, loop: Statement, running: set[Scope], name: str) -> list[Binding]:
-    """Return what gives a variable, or a dictionary's item, its values in a loop's turns.
-
-    Args:
-        running: the local functions that run in it.
-    """
-    if "[" in name:
-        made = _numbered(index, flow, loop, name)
-    else:
-        variable, last = flow.member(name, loop.scope), _last(name)
-        made = [b for b in index.bindings if _last(b.target) == last]
-        made = [b for b in made if flow.member(b.target, b.statement.scope) == variable]
-    return [b for b in made if loop in b.statement.path or b.statement.scope in running]
-
-
-def _counts_turns(index: Index, loop: Statement, binding: Binding) -> bool:
-    """Whether an assignment counts in a loop, and not where something has failed in it: that counts attempts."""
-    within = takewhile(lambda part: part is not loop.node, index.ancestors(binding.statement.node))
-    return counts(binding) and not any(isinstance(part, cst.ExceptHandler) for part in within)
-
-
-def _numbered(index: Index, flow: Flow, loop: Statement, name: str) -> list[Binding]:
-    """Return what gives an item of a dictionary its values, nothing where it may begin with another than a number.
-
-    That of a checkpoint would go on from there in each round.
-    """
-
-    def parted(code: str) -> list[str]:
-        return code.replace('"', "'").removesuffix("]").split("[", 1)
-
-    holder, key = parted(name)
-    held = flow.origins(cst.parse_expression(holder), loop.scope)
-    begun = [
-        is_number(one.value)
-        for made in held
-        for one in (made.node.elements if isinstance(made.node, cst.Dict) else ())
-        if isinstance(one, cst.DictElement) and index.source.code(one.key).replace('"', "'") == key
-    ]
-    same = [b for b in index.items if parted(b.target)[1] == key]
-    same = [b for b in same if flow.origins(cst.parse_expression(parted(b.target)[0]), b.statement.scope) == held]
-    updated = any(dotted(one) == holder for _, one in index.method_calls("update"))
-    known = begun == [True] * len(held) and all(counts(b) or is_number(b.value) for b in same)
-    return same if held and known and not updated else []
-
-
 def _is_true(index: Index, test: cst.BaseExpression) -> bool:
     return index.source.code(test).strip("()") in ("True", "1")
-
-
-def _handed_through(index: Index, flow: Flow, change: Binding) -> bool:
-    """Whether a counter is what a function returns that is given it, perhaps with others: `loss, n = train(n)`."""
-    function = flow.called(change.value) if isinstance(change.value, cst.Call) else None
-    given = change.value.args if isinstance(change.value, cst.Call) else ()
-    if function is None or not any(dotted(arg.value) == change.target for arg in given):
-        return False
-    if change.item is None:
-        return True
-    counted = {b.target for b in index.bindings if b.statement.scope is function and increments(b)}
-    several = [value.elements for value in index.returned(function) if isinstance(value, cst.Tuple)]
-    return any(dotted(items[change.item].value) in counted for items in several if change.item < len(items))
 
 
 def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -722,11 +658,6 @@ def passing_over(index: Index, loop: EpochLoop, place: Statement) -> list[Statem
         for part in turns_begun_by(index, loop.statement)
         if part.order < place.order and any(one.order < part.order and one not in part.path for one in trained)
     ]
-
-
-def is_number(value: cst.BaseExpression | None) -> bool:
-    """Whether an expression is a whole number as it stands, perhaps with a sign."""
-    return isinstance(value.expression if isinstance(value, cst.UnaryOperation) else value, cst.Integer)
 
 
 def _from_a_turn_on(test: cst.Comparison, turn: str) -> bool:

@@ -12,7 +12,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, names_in, nodes_in
 from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.scores.making import numbers_turns
-from retrofit.survey.scores.values import in_loop, unquoted, written_items
+from retrofit.survey.scores.values import in_loop, unquoted, written, written_items
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -99,5 +99,5 @@ def _asked(
 
 def _read(index: Index, node: cst.CSTNode) -> set[str]:
     """Return the names in code, and the items."""
-    items = (index.source.code(part) for part in nodes_in(node) if isinstance(part, cst.Subscript))
+    items = (written(index, part) for part in nodes_in(node) if isinstance(part, cst.Subscript))
     return {*names_in(node), *map(unquoted, items)}
