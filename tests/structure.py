@@ -254,13 +254,15 @@ def wrapped_call(training: Training) -> None:
 # ---- loops
 
 
-def other_loop(training: Training, text: str) -> None:
+def other_loop(training: Training, text: str, named: str = "") -> None:
     """Go through the epochs otherwise.
 
     Args:
         text: the code, with `BODY` where the epoch is.
+        named: what the variable's name must have in it.
     """
     loop, name, first, end = training.ranged()
+    needed(named in name)
     needed("continue" not in ast.unparse(loop))
     for word, code in (("NAME", name), ("FIRST", first), ("END", end), ("ALL", ast.unparse(loop.iter))):
         text = text.replace(word, code)
@@ -281,6 +283,73 @@ def set_around(training: Training, head: str) -> None:
     _, _, first, end = training.ranged() if "END" in head else (None, "", "", "")
     training.replace(new := parsed(head.replace("END", end).replace("FIRST", first))[0])
     new.body = [training.loop]  # type: ignore[attr-defined]
+
+
+def set_apart(training: Training, text: str) -> None:
+    """Train and validate in the turns of a loop over both.
+
+    Args:
+        text: the code, with `TRAIN` and `VALID` where each is done.
+    """
+    first, _ = training.validation()
+    body = training.loop.body
+    new = parsed(text)
+    blocks = [block for one in new for node in ast.walk(one) if (block := getattr(node, "body", None))]
+    blocks += [block for one in new for node in ast.walk(one) if (block := getattr(node, "orelse", None))]
+    for word, part in (("TRAIN", body[:first]), ("VALID", body[first : first + 1])):
+        at = next(block for block in blocks if isinstance(block, list) and ast.unparse(block[0]) == word)
+        at[:1] = part
+    needed(first and not any(isinstance(node, ast.Continue) for one in body for node in ast.walk(one)))
+    body[: first + 1] = new
+
+
+def both_in_one(training: Training) -> None:
+    """Train and validate by one function, which is told which of both."""
+    first, _ = training.validation()
+    made = {one.name: one for one in training.tree.body if isinstance(one, ast.FunctionDef)}
+    calls = [node for one in training.loop.body[: first + 1] for node in ast.walk(one) if called(node) in made]
+    ways = [call for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)]
+    needed(len(ways) == 2 and called(ways[0]) != called(ways[1]) and all("*" not in ast.unparse(one) for one in ways))
+    names, bodies = [], []
+    for call in ways:
+        function = made[called(call)]
+        uses = [node for node in training.nodes if isinstance(node, ast.Name) and node.id == function.name]
+        needed(len(uses) == 1 and isinstance(training.owner, ast.FunctionDef))
+        needed(not function.args.defaults and not function.args.kwonlyargs and not function.decorator_list)
+        own = [one.arg for one in function.args.args]
+        call.keywords += [ast.keyword(name, value) for name, value in zip(own, call.args, strict=False)]
+        call.args = [ast.Constant("train" if call is ways[0] else "val")]
+        names += [name for name in own if name not in names]
+        bodies.append(function.body)
+    given = "".join(f", {name}=None" for name in names)
+    new = parsed(f"def run_epoch(split{given}):\n    if split == 'train':\n        pass\n    else:\n        pass")[0]
+    assert isinstance(new, ast.FunctionDef)
+    assert isinstance(new.body[0], ast.If)
+    new.body[0].body, new.body[0].orelse = bodies
+    at = max(training.tree.body.index(made[called(call)]) for call in ways)
+    training.tree.body.insert(at + 1, new)
+    for call in ways:
+        training.tree.body.remove(made[called(call)])
+        call.func = ast.Name("run_epoch")
+
+
+def started(training: Training, text: str) -> None:
+    """Start the processes otherwise than by torchrun.
+
+    Args:
+        text: the functions by which they are started, `launch` the one that is called.
+    """
+    guards = [one for one in training.tree.body if isinstance(one, ast.If) and "__name__" in ast.unparse(one.test)]
+    needed(len(guards) == 1 and [ast.unparse(one) for one in guards[0].body] == ["main()"])
+    at = training.tree.body.index(guards[0])
+    guards[0].body = parsed("launch()")
+    training.tree.body[at:at] = parsed(text)
+    training.tree.body[_first_code(training.tree) : 0] = parsed("import os, socket\nimport torch.multiprocessing as mp")
+
+
+def _first_code(tree: ast.Module) -> int:
+    """Return where the first statement is that is no documentation and no import of what is to come."""
+    return next(n for n, one in enumerate(tree.body) if isinstance(one, (ast.Import, ast.ImportFrom)))
 
 
 # ---- what is returned
@@ -447,6 +516,30 @@ def now_and_then(training: Training, passed_over: bool = False) -> None:
         body[first : last + 1] = [around(f"if ({name} + 1) % 2 == 0:", body[first : last + 1])]
 
 
+def validated_if(training: Training, text: str) -> None:
+    """Validate in some epochs.
+
+    Args:
+        text: the code, with `BODY` where that is done.
+    """
+    (first, last), (_, name, start, end) = training.validation(), training.ranged()
+    for word, code in (("NAME", name), ("FIRST", start), ("END", end)):
+        text = text.replace(word, code)
+    body = training.loop.body
+    new = parsed(text)
+    choice = new[-1]
+    assert isinstance(choice, (ast.If, ast.Try))
+    block = choice.finalbody if isinstance(choice, ast.Try) and choice.finalbody else choice.body
+    needed("continue" not in ast.unparse(training.loop))
+    block[:1] = body[first : last + 1]
+    if isinstance(choice, ast.Try) and choice.finalbody:
+        choice.body, new, first = body[:first], [choice], 0
+    helpers = [one for one in new if isinstance(one, ast.FunctionDef)]
+    body[first : last + 1] = [one for one in new if one not in helpers]
+    at = next(n for n, one in enumerate(training.tree.body) if isinstance(one, (ast.FunctionDef, ast.ClassDef)))
+    training.tree.body[at:at] = helpers
+
+
 def validated_too(training: Training, before: bool) -> None:
     """Validate once more, before the training or behind it."""
     more = [copy.deepcopy(training.loop.body[training.validation()[0]]), *parsed("print('measured')")]
@@ -468,6 +561,35 @@ def noted(training: Training, text: str) -> None:
     training.replace(*parsed("results = []"), training.loop)
 
 
+_SPAWNED = """
+def work(rank, count):
+    os.environ['RANK'] = os.environ['LOCAL_RANK'] = str(rank)
+    os.environ['WORLD_SIZE'] = str(count)
+    main()
+def launch():
+    os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'] = 'localhost', '29500'
+    mp.spawn(work, nprocs=torch.cuda.device_count(), args=(torch.cuda.device_count(),))
+"""
+_LAUNCHED = """
+def free_port():
+    with socket.socket() as one:
+        one.bind(('', 0))
+        return one.getsockname()[1]
+def work(rank, function, count, port):
+    os.environ['RANK'] = os.environ['LOCAL_RANK'] = str(rank)
+    os.environ['WORLD_SIZE'] = str(count)
+    os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'] = 'localhost', str(port)
+    function()
+def launch(function=main):
+    count = torch.cuda.device_count()
+    if count > 1:
+        mp.spawn(work, nprocs=count, args=(function, count, free_port()))
+    else:
+        function()
+"""
+_READ = (
+    "start = int(open('turn').read()) if os.path.exists('turn') else FIRST\nfor NAME in range(start, END):\n    BODY"
+)
 _TUPLE = "from typing import NamedTuple\nclass Measured(NamedTuple):FIELDS"
 _CLASS = "from dataclasses import dataclass\n@dataclass\nclass Measured:FIELDS"
 CHANGES: Mapping[str, Callable[[Training], None]] = {
@@ -519,10 +641,63 @@ CHANGES: Mapping[str, Callable[[Training], None]] = {
     "validated before": partial(validated_too, before=True),
     "validated behind": partial(validated_too, before=False),
     "history": partial(noted, text="results.append(VALUE)\nNAME = results[-1]"),
+    "phases": partial(
+        set_apart,
+        text="for phase in ('train', 'val'):\n    if phase == 'train':\n        TRAIN\n    else:\n        VALID",
+    ),
+    "phases by a flag": partial(
+        set_apart,
+        text="for part in ['train', 'val']:\n    fits = part == 'train'\n    if not fits:\n        VALID\n"
+        "    if fits:\n        TRAIN",
+    ),
+    "phases of a dict": partial(
+        set_apart,
+        text="parts = {'train': True, 'val': False}\nfor part, fits in parts.items():\n    if part == 'train':\n"
+        "        TRAIN\n    if part == 'val':\n        VALID",
+    ),
+    "both in one function": both_in_one,
+    "spawned": partial(started, text=_SPAWNED),
+    "spawned by a launcher": partial(started, text=_LAUNCHED),
+    "counted down": partial(
+        other_loop, text="left, NAME = END - FIRST, FIRST\nwhile left:\n    BODY\n    left -= 1\n    NAME += 1"
+    ),
+    "counted in a dict": partial(
+        other_loop,
+        text="passed = {'turn': 0}\nwhile passed['turn'] < END - FIRST:\n    NAME = FIRST + passed['turn']\n    BODY\n"
+        "    passed['turn'] += 1",
+    ),
+    "counted in the head": partial(other_loop, text="NAME = FIRST - 1\nwhile (NAME := NAME + 1) < END:\n    BODY"),
+    "sliced": partial(
+        other_loop,
+        text="import itertools\nfor NAME in itertools.islice(itertools.count(FIRST), END - FIRST):\n    BODY",
+    ),
+    "paired": partial(
+        other_loop, text="rates = [0.1] * END\nfor NAME, rate in zip(ALL, rates):\n    BODY", named="epoch"
+    ),
+    "one seed": partial(set_around, head="for seed in [1]:\n    pass"),
+    "read": partial(other_loop, text=_READ),
+    "now and at last": partial(validated_if, text="if (NAME + 1) % 2 == 0 or NAME == END - 1:\n    BODY"),
+    "at some epochs": partial(validated_if, text="if NAME in (1, 3, 5, 9):\n    BODY"),
+    "in the last epochs": partial(validated_if, text="if NAME >= END - 3:\n    BODY"),
+    "by a due flag": partial(validated_if, text="due = NAME % 2 == 0 or NAME == END - 1\nif due:\n    BODY"),
+    "by a due function": partial(
+        validated_if, text="def is_due(turn):\n    return turn % 2 == 0\nif is_due(NAME):\n    BODY"
+    ),
+    "tried": partial(validated_if, text="try:\n    BODY\nexcept KeyboardInterrupt:\n    break"),
+    "at last in any case": partial(validated_if, text="try:\n    pass\nfinally:\n    BODY"),
     "record": partial(noted, text="record = {'NAME': VALUE}\nresults.append(record)\nNAME = record['NAME']"),
 }
+#: What no fixture has been decided otherwise by, which a sample leaves out.
+QUIET = (
+    "phases", "both in one function", "spawned", "spawned by a launcher", "counted in the head", "sliced", "paired",
+    "one seed", "read", "now and at last", "at some epochs", "in the last epochs", "by a due flag", "by a due function",
+    "tried", "at last in any case",
+)  # fmt: skip
 #: What makes it no training of each epoch's own score.
-SOMETIMES = ("now and then", "passed over")
+SOMETIMES = (
+    "now and then", "passed over", "now and at last", "at some epochs", "in the last epochs", "by a due flag",
+    "by a due function",
+)  # fmt: skip
 
 
 # ---- what is decided

@@ -310,6 +310,45 @@ def test_what_a_loop_over_phases_makes_is_made_by_the_last(phases: str, named: l
     assert [(score.expression, score.made) for score in survey_of(text).scores] == [(one, "evaluated") for one in named]
 
 
+GRADED = """
+for HEAD:
+    fits, total = phase == 'train', 0
+    for x, y in sets[phase]:
+        with torch.set_grad_enabled(TRAINS):
+            loss = criterion(model(x), y)
+            if TRAINS:
+                loss.backward()
+                optimizer.step()
+        total += loss.item()
+    epoch_loss = total / len(sets[phase])
+    if not (TRAINS) and epoch_loss < best:
+        best = epoch_loss
+"""
+SETS, ITEMS = "sets = {'train': first, 'val': second}", "phase, data in sets.items()"
+
+
+@pytest.mark.parametrize(
+    ("before", "head", "trains", "made"),
+    [
+        pytest.param(SETS, ITEMS, "phase == 'train'", "evaluated", id="items"),
+        pytest.param(
+            "sets = {'val': second, 'train': first}", ITEMS, "phase == 'train'", "trained", id="training last"
+        ),
+        pytest.param(f"{SETS}\nsets['more'] = first", ITEMS, "phase == 'train'", "trained", id="and another"),
+        pytest.param(f"{SETS}\nsets.update(more)", ITEMS, "phase == 'train'", "trained", id="and others"),
+        pytest.param(SETS, "phase in sets", "phase == 'train'", "evaluated", id="keys"),
+        pytest.param("", "phase in ['train', 'val']", "fits", "evaluated", id="a flag"),
+        pytest.param("", "phase in ['val', 'train']", "fits", "trained", id="a flag, training last"),
+    ],
+)
+def test_what_a_loop_over_phases_makes_is_known_however_these_are_written(
+    before: str, head: str, trains: str, made: str
+) -> None:
+    phases = code(GRADED).replace("HEAD", head).replace("TRAINS", trains)
+    text = script(before=f"{before}\nbest = 9").partition("    for x, y in loader")[0] + indent(phases, "    ")
+    assert [score.made for score in survey_of(text).scores] == [made]
+
+
 #: A loop over single steps, and a validation whose predictions go by files.
 FILED = """
 def judged(files):

@@ -61,7 +61,7 @@ def test_a_statement_that_was_wrapped_is_one_line_again() -> None:
     assert change.files({"train.py": "x = f(1,  # one\n    2); y = [\n]\n"}) == {"train.py": "x = f(1, 2)\ny = []\n"}
 
 
-@pytest.mark.parametrize("change", structure.CHANGES)
+@pytest.mark.parametrize("change", [one for one in structure.CHANGES if WHOLE or one not in structure.QUIET])
 def test_the_same_is_decided_of_a_training_in_other_statements(change: str) -> None:
     names = [*structure.projects()]
     few, number = names[::4], [*structure.CHANGES].index(change)  # what is decided of them before is worked out once
@@ -82,6 +82,11 @@ def test_the_same_is_decided_of_a_training_in_other_statements(change: str) -> N
         ("best by a function", "if is_better(acc, best_acc):"),
         ("turned", "if not torch.cuda.is_available():"),
         ("now and then", "if (epoch + 1) % 2 == 0:\n            acc = validate("),
+        ("phases by a flag", "            if not fits:\n                acc = validate("),
+        ("phases of a dict", "            if part == 'val':\n                acc = validate("),
+        ("spawned by a launcher", "if __name__ == '__main__':\n    launch()"),
+        ("by a due function", "        if is_due(epoch):\n            acc = validate("),
+        ("at last in any case", "        finally:\n            acc = validate("),
     ],
 )
 def test_what_changes_the_structure_of_a_training(change: str, part: str) -> None:

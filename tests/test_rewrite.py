@@ -1295,6 +1295,111 @@ def test_best_by_which_turns_are_counted_to_an_end_is_each_rounds_own(
     assert [message.startswith("`best` begins anew in each round") for message in told] == [True] * own
 
 
+BETTER = "acc = evaluate(model)\nif acc > best:\n    best = acc\n    "
+COUNTED_BY = "acc = evaluate(model)\nbetter = acc > best\nbest = max(acc, best)\n"
+IN_ITEM = f"{BETTER}told['bad'] = 0\nelse:\n    told['bad'] += 1"
+
+
+@pytest.mark.parametrize(
+    ("keeps", "asked", "own"),
+    [
+        pytest.param(f"{BETTER}left = tries\nelse:\n    left -= 1", "not left", True, id="down"),
+        pytest.param(IN_ITEM, "told['bad'] > 5", True, id="an item"),
+        pytest.param(IN_ITEM, "told['all'] > 5", False, id="another item"),
+        pytest.param(f"{BETTER}bad = 0\nelse:\n    bad += 1", "is_over(bad)", True, id="asked by a function"),
+        pytest.param(f"{COUNTED_BY}bad = 0 if better else bad + 1", "bad > 5", True, id="a choice"),
+        pytest.param(f"{COUNTED_BY}bad = (bad + 1) * (not better)", "bad > 5", True, id="a product"),
+        pytest.param(f"{COUNTED_BY}bad = (bad + 1) * (acc < 1)", "bad > 5", False, id="a product with another"),
+        pytest.param(f"{BETTER}when = epoch\nwaited = epoch - when", "waited > 5", True, id="a difference"),
+        pytest.param(f"{BETTER}when = epoch\nwaited = epoch - when", "stopped", False, id="a difference alone"),
+        pytest.param(f"{BETTER}told['all'] = epoch", "epoch - told['all'] > 5", True, id="since an item"),
+        pytest.param(f"{BETTER}told = {{'all': epoch}}", "epoch - told['all'] > 5", True, id="since a new one"),
+        pytest.param(f"{BETTER}told['bad'] = epoch", "epoch - told['all'] > 5", False, id="since another item"),
+    ],
+)
+def test_best_by_which_turns_are_counted_otherwise_is_each_rounds_own(
+    tmp_path: Path, keeps: str, asked: str, own: bool
+) -> None:
+    before = "def is_over(bad):\n    return bad > 5\n\nbest, bad, left, told, tries = 0, 0, 5, {'bad': 0, 'all': 0}, 5"
+    plan = plan_of(tmp_path, script(f"{keeps}\nif {asked}:\n    break", before), Options(mode="max"))
+    assert ("best_so_far(best)" in rewritten(plan)) is not own
+
+
+@pytest.mark.parametrize(("head", "own"), [("bad < 5", True), ("turn < 9 and bad < 5", True), ("turn < 9", False)])
+def test_best_by_which_the_head_of_a_loop_counts_is_each_rounds_own(tmp_path: Path, head: str, own: bool) -> None:
+    body = f"{BETTER}bad = 0\nelse:\n    bad += 1\nturn += 1"
+    text = script(body, "best, bad, turn = 0, 0, 0").replace("for epoch in range(10):", f"while {head}:")
+    assert ("best_so_far(best)" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
+
+
+MEASURED = """
+def evaluate(model):
+    model.eval()
+    with torch.no_grad():
+        return sum(float(model(x)) for x in held_out)
+
+def learn(model):
+    for x in more:
+        loss = model(x).mean()
+        loss.backward()
+    return loss
+
+best = 0
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max")
+"""
+
+
+@pytest.mark.parametrize(
+    ("epoch", "left"),
+    [
+        pytest.param("best = max(best, evaluate(model))", "max(best, (pai_score := evaluate(model)))", id="best"),
+        pytest.param("best = max(best, learn(model))", None, id="training"),
+        pytest.param(
+            "if epoch % 2:\n    plateau.step(evaluate(model))", "step((pai_score := evaluate(model)))", id="now"
+        ),
+        pytest.param(
+            "plateau.step(evaluate(model))", "report_validation_score(evaluate(model), model)", id="that goes"
+        ),
+        pytest.param("plateau.step(epoch and evaluate(model))", "score(epoch and evaluate(model), model)", id="or not"),
+    ],
+)
+def test_what_a_call_measures_is_measured_once(tmp_path: Path, epoch: str, left: str | None) -> None:
+    plan = plan_of(tmp_path, script(epoch, MEASURED))
+    assert [one.code for one in plan.questions] == ([] if left else ["PAI105"])
+    if left is not None:
+        text = rewritten(plan)
+        assert left in text
+        assert text.count("evaluate(model)") == 2  # where it is defined, and there
+
+
+def test_what_a_call_measures_that_may_not_run_is_not_taken_there(tmp_path: Path) -> None:
+    text = script("if epoch % 2:\n    epoch > 5 and plateau.step(evaluate(model))", MEASURED)
+    assert ":=" not in rewritten(plan_of(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "handed"),
+    [
+        pytest.param(
+            "else:\n    acc = evaluate(model)\n    continue\nbreak",
+            "        pai_distributed.report_validation_score(acc, model)\n        continue\n    break\n",
+            id="which goes on",
+        ),
+        pytest.param(
+            "else:\n    acc = evaluate(model)",
+            "        pai_score = acc\n    pai_distributed.report_validation_score(pai_score, model)\n",
+            id="alone",
+        ),
+    ],
+)
+def test_what_is_measured_in_the_else_of_the_batches_is_handed_over(tmp_path: Path, epoch: str, handed: str) -> None:
+    """Its `continue` and `break` are those of the epochs."""
+    text = script(epoch).replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        if over:\n            break\n"
+    )
+    assert handed in rewritten(plan_of(tmp_path, text, BY_ACC))
+
+
 FITS = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -1659,13 +1659,37 @@ def test_a_property_may_give_the_counter_of_a_while_loop(gives: str, target: str
         pytest.param("n = n + 1", True, id="written out"),
         pytest.param("if i % 4 == 0:\n    optimizer.step()\n    n += 1", True, id="every step of the optimizer"),
         pytest.param("n += 1\nif good:\n    n = 0", True, id="set back"),
-        pytest.param("n -= 1", False, id="downwards"),
+        pytest.param("n -= 1", True, id="downwards"),
+        pytest.param("n = n - 1", True, id="downwards, written out"),
+        pytest.param("n = 0 if good else n + 1", True, id="set back by a choice"),
+        pytest.param("n = 0 if good else m + 1", False, id="another one by a choice"),
+        pytest.param("n = 9 - n", False, id="taken from something"),
+        pytest.param("try:\n    save()\nexcept OSError:\n    n += 1", False, id="failures"),
         pytest.param("n = count()", False, id="from a function"),
     ],
 )
 def test_what_counts_turns(increment: str, counts: bool) -> None:
     found = survey_of("while n < 9:\n    for x in y:\n        loss.backward()\n" + indent(increment, "    ")).loops
     assert bool(found) is counts
+
+
+@pytest.mark.parametrize(
+    ("made", "counter", "counts"),
+    [
+        pytest.param("state = {'n': 0}", "state['n'] += 1", True, id="counted"),
+        pytest.param("state = {'n': 0}", "more(state)", True, id="by a function"),
+        pytest.param("state = {'n': 0, 'm': 0}", "state['m'] += 1", False, id="another item"),
+        pytest.param("state, held = {'n': 0}, {'n': 0}", "held['n'] += 1", False, id="of another dictionary"),
+        pytest.param("state = torch.load(path)", "state['n'] += 1", False, id="of a file"),
+        pytest.param("state = {'n': start}", "state['n'] += 1", False, id="of what began before"),
+        pytest.param("state = {'n': 0}\nstate['n'] = start", "state['n'] += 1", False, id="set to what began before"),
+        pytest.param("state = {'n': 0}\nstate.update(known)", "state['n'] += 1", False, id="updated by a file"),
+    ],
+)
+def test_an_item_that_counts_turns(made: str, counter: str, counts: bool) -> None:
+    text = "import torch\ndef more(held):\n    held['n'] += 1\n"
+    text += f'{made}\nwhile state["n"] < 9:\n    for x in y:\n        loss.backward()\n    {counter}\n'
+    assert [loop.target for loop in survey_of(text).loops] == ['state["n"]'] * counts
 
 
 @pytest.mark.parametrize(
@@ -2369,6 +2393,55 @@ def test_a_loop_until_a_question_is_answered_is_over_epochs(head: str, end: str)
     assert loops_of(text) == [(3, False)]
 
 
+@pytest.mark.parametrize(
+    ("given", "repeats"),
+    [
+        pytest.param("yield loss", [], id="what each turn yields"),
+        pytest.param("pass\n    yield loss", ["for acc in epochs()"], id="what comes of them all"),
+        pytest.param("pass\n    return losses", ["for acc in epochs()"], id="what is returned"),
+    ],
+)
+def test_a_loop_that_is_fed_by_the_epochs_trains_nothing_again(given: str, repeats: list[str]) -> None:
+    text = "def epochs():\n    for epoch in range(9):\n        for x in y:\n            loss.backward()\n        "
+    (loop,) = survey_of(f"{text}{given}\nfor acc in epochs():\n    print(acc)\n").loops
+    assert [head.rstrip(":") for head, _ in loop.repeats] == repeats
+
+
+@pytest.mark.parametrize(
+    ("numbers", "counts"),
+    [
+        pytest.param("reversed(range(9))", True, id="reversed"),
+        pytest.param("itertools.islice(itertools.count(), 9)", True, id="some of them"),
+        pytest.param("itertools.islice(batches, 9)", False, id="some of something"),
+        pytest.param("zip(range(9), batches)", False, id="beside something"),
+    ],
+)
+def test_a_loop_through_numbers_in_some_order_counts(numbers: str, counts: bool) -> None:
+    text = f"import itertools\nfor turn in {numbers}:\n    for x in y:\n        loss.backward()\n"
+    assert loops_of(text) == [(2, True)] * counts
+
+
+@pytest.mark.parametrize(
+    ("around", "counts"),
+    [
+        pytest.param("for seed in seeds:", True, id="seeds"),
+        pytest.param("for part in [whole]:", True, id="one turn"),
+        pytest.param("for part in parts:", False, id="something"),
+        pytest.param("for x in loader:\n  for part in [whole]:", False, id="one turn for each batch"),
+    ],
+)
+def test_a_loop_of_single_steps_within_one_that_trains_once_is_found(around: str, counts: bool) -> None:
+    text = f"{around}\n    for step in range(99):\n        loss.backward()\n        optimizer.step()\n"
+    assert [line for line, _ in loops_of(text)] == [2] * counts
+
+
+@pytest.mark.parametrize(("leaves", "number"), [("break", 1), ("pass", 0)])
+def test_a_loop_is_left_in_the_else_of_one_inside_it(leaves: str, number: int) -> None:
+    text = "for epoch in range(9):\n    for x in y:\n        loss.backward()\n        if over:\n            break\n"
+    (loop,) = survey_of(f"{text}    else:\n        {leaves}\n").loops
+    assert len(loop.ends) == number
+
+
 def test_endless_loop_is_not_limited() -> None:
     assert loops_of(looped("itertools.count()", "import itertools\n")) == [(2, False)]
 
@@ -2385,6 +2458,8 @@ def test_endless_loop_is_not_limited() -> None:
         pytest.param("while epoch < 3:\n    for x in y:\n        loss.backward()\n", id="while without a counter"),
         pytest.param("while loss > 0.1:\n    loss.backward()\n    n += 1\n", id="while until it converges"),
         pytest.param("while not done:\n    for x in y:\n        loss.backward()\n", id="while not done"),
+        pytest.param("while left[box.n] > 0:\n    for x in y:\n        loss.backward()\n", id="while an item is"),
+        pytest.param("while f(a[0])[1] > 0:\n    for x in y:\n        loss.backward()\n", id="of a call"),
         pytest.param(
             "for part in parts:\n    while not done:\n        for x in y:\n            loss.backward()\n"
             "        _, done = world.step()\n",

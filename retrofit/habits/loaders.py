@@ -14,7 +14,7 @@ from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
 from retrofit.knowledge.kinds import DataLoader, Framework, GoesOver
 from retrofit.knowledge.kinds import Sampler as SamplerKind
-from retrofit.survey.loops import increments
+from retrofit.survey.counters import increments
 from retrofit.survey.nodes import argument, dotted, last_name
 from retrofit.survey.order import defines
 from retrofit.survey.origins import Origin

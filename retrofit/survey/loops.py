@@ -9,6 +9,7 @@ from itertools import chain
 import libcst as cst
 
 from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer, Wraps
+from retrofit.survey.counters import counts_turns, given_in, handed_through, increments, read_in
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import last_turns
@@ -25,7 +26,7 @@ from retrofit.survey.nodes import (
     wholes_of,
 )
 from retrofit.survey.order import defines, leading_to, may_lack_value, runs_always, ways_to
-from retrofit.survey.scopes import Binding, Scope, Statement
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
 #: What a loop over epochs calls its variable.
@@ -40,6 +41,9 @@ _SAME_AGAIN = re.compile(
 _FINDS_RATE = re.compile(
     r"(find|range_?test|search).*(?<![a-z])(lr|clr|learning_?rate)|(?<![a-z])c?lr_?(find|range|search)", re.IGNORECASE
 )
+
+#: What gives the numbers of which it is made in another order, or some of them.
+_OF_NUMBERS = ("reversed", "islice")
 
 #: What is true or false by what it compares.
 _ANSWERS = (cst.Comparison, cst.BooleanOperation)
@@ -67,6 +71,7 @@ def find_loops(
     outside = [_around_batches(index, flow, loops) for loops in ways]
     within = [_before_repeats(index, flow, loops, sites) for loops in outside]
     for alone in (False, True):
+        within = [_within_repeats(flow, loops) for loops in within] if alone and not found else within
         for loops in within if not found else []:
             candidates = [site for s in loops if (site := sites[s]) is not None]
             candidates = _without_rounds(index, flow, _without_parts(index, flow, candidates, loops), loops)
@@ -317,6 +322,18 @@ def _before_repeats(
     return loops[:1] if any(_begins_anew(index, flow, part) for part in loops[1:]) else loops
 
 
+def _within_repeats(flow: Flow, loops: list[Statement]) -> list[Statement]:
+    """Return the innermost loop around a backward pass alone where those around it have one turn each, or repeat it."""
+    index = flow.index
+    around = [(part, part.node) for part in loops[1:]]
+    again = [
+        isinstance(node, cst.For)
+        and (repeats_itself(part) or _has_one_item(flow, _gone_through(index, node.iter), part.scope))
+        for part, node in around
+    ]
+    return loops[:1] if all(again) else loops
+
+
 def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
     """Whether each turn of a loop wraps a model, or builds an optimizer, perhaps by a library that gets its class."""
     running = called_in(index, flow, loop)
@@ -418,13 +435,17 @@ def _for_loop(index: Index, flow: Flow, statement: Statement, node: cst.For) -> 
 
 def _counts(index: Index, flow: Flow, statement: Statement, node: cst.For) -> bool:
     """Whether a loop goes through numbers: `range`."""
-    return not _makers(index, flow, statement, node).isdisjoint(index.knowledge.last_names(Counts))
+    return not _makers(index, flow, statement, node, *_OF_NUMBERS).isdisjoint(index.knowledge.last_names(Counts))
 
 
-def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For) -> set[str]:
-    """Return the names of the functions that make what a loop goes through, also by a name for it: `range`."""
-    origins = flow.origins(_gone_through(index, node.iter, "list"), statement.scope)
-    made = [_gone_through(index, origin.node, "list") for origin in origins]
+def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For, *further: str) -> set[str]:
+    """Return the names of the functions that make what a loop goes through, also by a name for it: `range`.
+
+    Args:
+        further: what may be around that besides a list of it all.
+    """
+    origins = flow.origins(_gone_through(index, node.iter, "list", *further), statement.scope)
+    made = [_gone_through(index, origin.node, "list", *further) for origin in origins]
     return {_last(dotted(one.func) or "") if isinstance(one, cst.Call) else "" for one in made}
 
 
@@ -444,18 +465,16 @@ def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While)
     Where no loop is around it, an answer counts as a flag: `while not done: done = stopper(acc)`.
     """
     running = called_in(index, flow, statement)
-    changes = [b for b in index.bindings if statement in b.statement.path or b.statement.scope in running]
     inside = any(isinstance(part.node, (cst.For, cst.While)) for part in statement.around)
     asked = node.test.expression if isinstance(node.test, cst.UnaryOperation) else node.test
     target, flagged = "", isinstance(asked, cst.Call) and flow.called(asked) is not None and not inside
-    for read in names_in(node.test, called=False):
-        name = flow.behind_property(read, statement.scope)
-        variable, last = flow.member(name, statement.scope), _last(name)
-        made = [b for b in changes if _last(b.target) == last and flow.member(b.target, b.statement.scope) == variable]
+    for read in read_in(index, node.test):
+        name = read if "[" in read else flow.behind_property(read, statement.scope)
+        made = given_in(index, flow, statement, running, name)
         answered = asked is not node.test and dotted(asked) == read and bool(made)
         flagged |= any(dotted(b.value) in ("True", "False") for b in made)
         flagged |= not inside and (answered or any(isinstance(b.value, _ANSWERS) for b in made))
-        if not target and any(increments(b) or _handed_through(index, flow, b) for b in made):
+        if not target and any(counts_turns(index, statement, b) or handed_through(index, flow, b) for b in made):
             target = name
     if not (target or flagged or _is_true(index, node.test)):
         return None
@@ -464,19 +483,6 @@ def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While)
 
 def _is_true(index: Index, test: cst.BaseExpression) -> bool:
     return index.source.code(test).strip("()") in ("True", "1")
-
-
-def _handed_through(index: Index, flow: Flow, change: Binding) -> bool:
-    """Whether a counter is what a function returns that is given it, perhaps with others: `loss, n = train(n)`."""
-    function = flow.called(change.value) if isinstance(change.value, cst.Call) else None
-    given = change.value.args if isinstance(change.value, cst.Call) else ()
-    if function is None or not any(dotted(arg.value) == change.target for arg in given):
-        return False
-    if change.item is None:
-        return True
-    counted = {b.target for b in index.bindings if b.statement.scope is function and increments(b)}
-    several = [value.elements for value in index.returned(function) if isinstance(value, cst.Tuple)]
-    return any(dotted(items[change.item].value) in counted for items in several if change.item < len(items))
 
 
 def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -496,19 +502,6 @@ def called_in(index: Index, flow: Flow, *blocks: Statement) -> set[Scope]:
             found.add(function)
             waiting += index.calls_of(function)
     return found
-
-
-def increments(binding: Binding) -> bool:
-    """Whether an assignment adds to what it assigns to: `n += 1`, `n = n + 1`."""
-    node, value = binding.statement.node, binding.value
-    for small in node.body if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else ():
-        if isinstance(small, cst.AugAssign) and dotted(small.target) == binding.target:
-            return isinstance(small.operator, cst.AddAssign)
-    return (
-        isinstance(value, cst.BinaryOperation)
-        and isinstance(value.operator, cst.Add)
-        and binding.target in (dotted(value.left), dotted(value.right))
-    )
 
 
 def _exits(index: Index, node: cst.CSTNode) -> bool:
@@ -533,11 +526,11 @@ def repeats_itself(loop: Statement) -> bool:
 
 
 def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
-    """Whether a `for` loop around the epoch loop gets there in one turn: it has no other, is left, or picks that."""
+    """Whether a `for` loop around the epoch loop gets there once: by one turn, as it is left, picks that or is fed."""
     index, node = flow.index, outer.node
     if not isinstance(node, cst.For):
         return False
-    if _has_one_item(flow, _gone_through(index, node.iter), outer.scope):
+    if _has_one_item(flow, _gone_through(index, node.iter), outer.scope) or _is_fed_by(flow, outer, node, loop):
         return True
     inside = {part for part in leading_to([loop], flow) if outer in part.path[:-1]}
     variable = index.source.code(node.target)
@@ -557,6 +550,15 @@ def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
         or (part.parent is outer and index.source.code(part.siblings[-1].node).strip() == "break")
         for part in inside
     )
+
+
+def _is_fed_by(flow: Flow, outer: Statement, node: cst.For, loop: EpochLoop) -> bool:
+    """Whether a loop goes through what each turn of the epoch loop yields: `for acc in epochs(model):`."""
+    index = flow.index
+    made = [one.node for one in flow.origins(_gone_through(index, node.iter), outer.scope)]
+    fed = [isinstance(one, cst.Call) and flow.called(one) is loop.scope for one in made]
+    yields = (one for one in nodes_in(loop.node) if isinstance(one, cst.Yield))
+    return fed == [True] and any(index.scope_of(one) is loop.scope for one in yields)
 
 
 def _has_one_item(flow: Flow, items: cst.BaseExpression, scope: Scope) -> bool:
@@ -611,8 +613,8 @@ def _leaving(loop: EpochLoop) -> list[cst.CSTNode]:
             continue
         if any(isinstance(part.node, cst.If) and _asks_recipe(index, part.node.test) for part in inside):
             continue
-        inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
-        found += [small for small in leaves if not (inner and isinstance(small, cst.Break))]
+        own = _loop_of(index, statement) is loop.statement
+        found += [small for small in leaves if own or not isinstance(small, cst.Break)]
     return found
 
 
@@ -630,8 +632,22 @@ def turns_begun_by(index: Index, loop: Statement) -> list[Statement]:
         part
         for part in index.statements
         if part.order in inside and isinstance(part.node, simple) and isinstance(part.node.body[-1], cst.Continue)
-        if next((around for around in part.ancestors if isinstance(around.node, (cst.For, cst.While))), None) is loop
+        if _loop_of(index, part) is loop
     ]
+
+
+def _loop_of(index: Index, statement: Statement) -> Statement | None:
+    """Return the loop that a `break` or `continue` is about: not one in whose `else` it stands."""
+    around = zip(statement.ancestors, statement.path[::-1], strict=False)
+    turns = (part for part, below in around if not in_else_of(index, part, below))
+    return next((part for part in turns if isinstance(part.node, (cst.For, cst.While))), None)
+
+
+def in_else_of(index: Index, loop: Statement, below: Statement) -> bool:
+    """Whether a statement of a loop stands in its `else`, and so in none of its turns."""
+    node = loop.node
+    otherwise = node.orelse if isinstance(node, (cst.For, cst.While)) else None
+    return otherwise is not None and below.siblings is index.statements_in(otherwise.body)
 
 
 def passing_over(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
@@ -642,11 +658,6 @@ def passing_over(index: Index, loop: EpochLoop, place: Statement) -> list[Statem
         for part in turns_begun_by(index, loop.statement)
         if part.order < place.order and any(one.order < part.order and one not in part.path for one in trained)
     ]
-
-
-def is_number(value: cst.BaseExpression | None) -> bool:
-    """Whether an expression is a whole number as it stands, perhaps with a sign."""
-    return isinstance(value.expression if isinstance(value, cst.UnaryOperation) else value, cst.Integer)
 
 
 def _from_a_turn_on(test: cst.Comparison, turn: str) -> bool:

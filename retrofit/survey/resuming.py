@@ -8,10 +8,11 @@ from itertools import product, takewhile
 import libcst as cst
 
 from retrofit.knowledge.kinds import WritesPath
+from retrofit.survey.counters import increments, is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, increments, is_number
+from retrofit.survey.loops import called_in
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import dotted, exits, last_name, method_name, named_in, names_in, nodes_in, receiver
 from retrofit.survey.order import first_values, leading_to, leads_to, may_follow, may_lack_value, runs_always

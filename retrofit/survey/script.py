@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, takewhile
 
 import libcst as cst
 
@@ -62,6 +62,7 @@ from retrofit.survey.scores import can_be_named, decides, find_hints, find_measu
 from retrofit.survey.scores.making import TRAINED, without_gradients
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained
+from retrofit.survey.scores.values import is_measured_there
 from retrofit.survey.shares import find_shares
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import Spawn
@@ -236,6 +237,7 @@ def survey(
     if script.models and not any(one.scope.enclosing_class for one in script.optimizers):
         for wrapper in script.wrappers:
             wrapper.brought = ""  # the process builds the optimizer of the copy that it gets
+    _take_where_measured(script, flow)
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
     script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops, script.schedulers)
@@ -317,6 +319,19 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
     if not script.measures:
         found = [one for one in find_trained(index, flow, loops) if fits(one[0])]
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
+
+
+def _take_where_measured(script: Script, flow: Flow) -> None:
+    """Let a score that a call in another expression measures be taken there, where that stays and always runs."""
+    index, going = script.index, {script.index.statement(step.node) for step in script.steps if step.removed}
+    either = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Lambda)
+    for score in script.scores:
+        node = score.node
+        if score.kept is not None or not isinstance(node, cst.BaseExpression) or index.statement(node) in going:
+            continue
+        around = takewhile(lambda part: not isinstance(part, cst.BaseStatement), index.ancestors(node))
+        if is_measured_there(flow, node) and not any(isinstance(part, either) for part in around):
+            score.anchors["taken"] = node
 
 
 def _optimizers(

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.counters import changes, increments
 from retrofit.survey.flow import Flow
-from retrofit.survey.loops import increments
 from retrofit.survey.nodes import dotted, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import after_model
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import FILLS
-from retrofit.survey.scores.making import changes
 from retrofit.survey.sites.model import Model, ModuleCount
 from retrofit.survey.weights import of_model
 

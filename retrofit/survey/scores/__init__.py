@@ -122,6 +122,7 @@ def _groups(
         return kinds.of(one.node)[0] == "" and making.of(one.node) == EVALUATED
 
     tracked = [one for one in tracked if one.direction or measured(one)]
+    tracked = tracked or [*filter(measured, tracked_scores(index, code_of(index, loop), calls=True))]
     tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
     plateau = list(given_to_plateau(index, loop, schedulers))
     kept, keepers = kept_scores(index, flow, loop)

@@ -13,10 +13,11 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, increments, is_number
+from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in
 from retrofit.survey.order import first_values, may_lack_value
 from retrofit.survey.scopes import Binding, Scope, Statement
+from retrofit.survey.scores.patience import around, counts_to_an_end
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
@@ -29,7 +30,6 @@ from retrofit.survey.scores.values import (
     parted,
     root_of,
     taken_by_turn,
-    unquoted,
     way_to_root,
     without_margin,
     written_items,
@@ -48,12 +48,14 @@ def tracked_scores(
     inside: Callable[[cst.CSTNode], bool],
     given: list[str] | None = None,
     taking: Sequence[Binding] = (),
+    calls: bool = False,
 ) -> Iterator[Candidate]:
     """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`.
 
     Args:
         given: names that have a value there besides those that it binds.
         taking: what gives a best so far to others, as a `return` does, as if it gave it to the same variable.
+        calls: whether a call may be a score that nothing keeps: `best = max(best, validate(model))`.
     """
     bindings = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)] + [*taking]
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
@@ -73,7 +75,8 @@ def tracked_scores(
         return bool(made) and len(values) == len(made) and code not in names and not kept
 
     def is_score(node: cst.BaseExpression, best: cst.BaseExpression | None = None) -> bool:
-        known = root_of(node) in bound or isinstance(bare_of(node), cst.Attribute)
+        kinds = (cst.Attribute, cst.Call) if calls else (cst.Attribute,)
+        known = root_of(node) in bound or isinstance(bare_of(node), kinds)
         if not known or (BEST.search(index.source.code(node).rpartition(".")[2]) and not made_anew(node, best)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
@@ -158,7 +161,7 @@ def keepers_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candid
         name: the variable of the score.
     """
     best = _carried_over(index, flow, loop, candidate)
-    decides = _counts_to_an_end, _chooses_by_itself, _gives_more
+    decides = counts_to_an_end, _chooses_by_itself, _gives_more
     if best and not any(by_it(index, flow, loop, best, candidate) for by_it in decides):
         return best, ""
     return "", (candidate.saved and (best or candidate.holder)) or _saved_by_an_object(index, flow, loop, name)
@@ -235,49 +238,9 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
 
 
-def _counts_to_an_end(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
-    """Whether turns without a better score are counted, in the loop or by what keeps it, or lower the learning rate.
-
-    The best of earlier rounds would end a round in which dendrites have just begun to learn, or let them rest.
-    """
-    within = _around(index, loop, candidate)
-    inside = [b for b in index.bindings if within(b.statement.node)]
-    tests = {part: part.node.test for b in inside for part in b.statement.path if isinstance(part.node, cst.If)}
-    bests = {one.partition("[")[0] for one in (best, candidate.holder)}
-    told = bests.union(b.target for b in inside if b.value is not None and not bests.isdisjoint(names_in(b.value)))
-    choices = [part for part, test in tests.items() if not told.isdisjoint(names_in(test))]
-    begun = {b.target for b in inside if is_number(b.value) and not set(choices).isdisjoint(b.statement.path)}
-    counted = {b.target for b in inside if b.target in begun and increments(b)}
-    compared = [set(names_in(one)) for one in index.comparisons if within(one)]
-    blocks = {b.statement.parent for b in inside if b.target in bests} - {loop.statement}
-    since = {b.target for b in inside if b.statement.parent in blocks and dotted(b.value) == loop.target}
-    if any(names & counted or (loop.target in names and names & since) for names in compared):
-        return True
-    rates = [b.statement for b in index.items if unquoted(b.target).endswith("['lr']")]
-    rates += [
-        index.statement(call)
-        for call, stepped in index.method_calls("step")
-        for made in flow.origins(stepped, index.scope_of(call))
-        if isinstance(made.node, cst.Call) and index.qualified(made.node.func).startswith("torch.optim.lr_scheduler.")
-    ]
-    return any(within(rate.node) and not set(choices).isdisjoint(rate.path) for rate in rates)
-
-
-def _around(index: Index, loop: EpochLoop, candidate: Candidate) -> Callable[[cst.CSTNode], bool]:
-    """Return a test whether a node stands in the epoch loop, or in what keeps the best."""
-    keeper = candidate.keeper if candidate.keeper is not None else loop.scope
-    owner = keeper.enclosing_class or keeper
-
-    def within(node: cst.CSTNode) -> bool:
-        scope = index.scope_of(node)
-        return in_loop(index, loop, node) or (keeper is not loop.scope and owner in (scope, *scope.around))
-
-    return within
-
-
 def _chooses_by_itself(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
     """Whether something else depends on the best alone: `if best == inf` asks whether this is the first turn."""
-    within = _around(index, loop, candidate)
+    within = around(index, loop, candidate)
     inside = [b for b in index.bindings if within(b.statement.node)]
     bests = {one.partition("[")[0] for one in (best, candidate.holder)}
     others = {b.target for b in inside}.union(loop.target.split(", "), *(b.statement.scope.parameters for b in inside))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import Metric
+from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
@@ -15,7 +16,7 @@ from retrofit.survey.nodes import children, dotted, last_name, method_name, name
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.filling import EMPTIES, FILLS
-from retrofit.survey.scores.making import changes, numbers_turns
+from retrofit.survey.scores.making import numbers_turns
 from retrofit.survey.sites.loop import EpochLoop
 
 #: What makes an empty collection, or one of zeros.

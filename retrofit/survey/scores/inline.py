@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.counters import changes
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, named_in, names_in
 from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.filling import FILLS
-from retrofit.survey.scores.making import EVALUATED, Making, changes, without_gradients
+from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, of_phases, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name

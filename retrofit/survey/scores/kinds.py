@@ -7,9 +7,9 @@ import re
 import libcst as cst
 
 from retrofit.knowledge.kinds import Metric, Reduces, ReturnsText
+from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import is_number
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.best import class_of

@@ -10,6 +10,7 @@ from itertools import takewhile
 
 import libcst as cst
 
+from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, called_in, mode_told
@@ -29,7 +30,7 @@ from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.makers import reaching_makers
-from retrofit.survey.scores.values import code_within, unquoted, written, written_items
+from retrofit.survey.scores.values import code_within, phases_of, unquoted, written, written_items
 from retrofit.survey.scores.words import VALIDATION_DATA
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -158,19 +159,12 @@ class Making:
         """Return what the variable of a loop over phases is at a statement: the last one that it can be there."""
         found: dict[str, object] = {}
         for part in self._index.loops:
-            node = part.node
-            if not isinstance(node, cst.For) or not isinstance(node.iter, (cst.List, cst.Tuple)):
-                continue
-            target = node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target
-            items = [element.value for element in node.iter.elements]
-            phases = [one.elements[0].value if isinstance(one, cst.Tuple) and one.elements else one for one in items]
-            name = dotted(target)
-            if name is None or part.scope is not self._loop.scope or self._loop.statement not in part.path:
-                continue
-            for phase in map(constant, phases):
-                frame = _Frame(part.scope, {name: phase})
-                if part not in at.path or self._may_run(at, frame):
-                    found[name] = phase
+            inside = part.scope is self._loop.scope and self._loop.statement in part.path
+            name, values = (phases_of(self._index, part.node) if inside else None) or ("", [])
+            for phase in values:
+                given = self._with_flags(part.scope, {name: phase})
+                if part not in at.path or self._may_run(at, _Frame(part.scope, given)):
+                    found |= given
         return found
 
     def _of(self, node: cst.CSTNode, at: Statement, frame: _Frame, keys: tuple[str, ...] = ()) -> set[str]:
@@ -437,15 +431,17 @@ class Making:
                 known = frame.given.get(dotted(value) or "", SOMETHING)
             if value is not None or default is not None:
                 given[name] = known
-        for flag in self._flags.get(function, ()):
-            if (
-                flag.value is not None
-                and not given.keys().isdisjoint(names_in(flag.value))
-                and flag.target not in given
-            ):
-                holds = holds_with(flag.value, given)
-                given[flag.target] = SOMETHING if holds is None else holds
-        return _Frame(function, given, call, frame)
+        return _Frame(function, self._with_flags(function, given), call, frame)
+
+    def _with_flags(self, scope: Scope, given: Mapping[str, object]) -> dict[str, object]:
+        """Return what is known of names, and of a function's conditions on them: `fits = mode == "fit"`."""
+        known = dict(given)
+        for flag in self._flags.get(scope, ()):
+            told = flag.value is not None and not known.keys().isdisjoint(names_in(flag.value))
+            if told and flag.value is not None and flag.target not in known:
+                holds = holds_with(flag.value, known)
+                known[flag.target] = SOMETHING if holds is None else holds
+        return known
 
     def _around(self, at: Statement, frame: _Frame) -> set[str]:
         """Return what the place of a statement tells: what is around it, or was begun before it."""
@@ -613,15 +609,6 @@ def is_bound(index: Index, node: cst.BaseExpression) -> bool:
     """Whether a name is given its value where it stands."""
     parent = index.parents.get(node)
     return isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node
-
-
-def changes(binding: Binding) -> list[cst.AugAssign]:
-    """Return the `total += loss` by which a statement changes a variable or an item, nothing where it sets it anew."""
-    node = binding.statement.node
-    small = node.body if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else ()
-    target = unquoted(binding.target)
-    made = [one for one in small if isinstance(one, cst.AugAssign)]
-    return [one for one in made if unquoted(cst.Module(body=[]).code_for_node(one.target)) == target]
 
 
 def numbers_turns(loop: EpochLoop, binding: Binding) -> bool:

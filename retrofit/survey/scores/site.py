@@ -7,9 +7,10 @@ import re
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
+from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import VALIDATES, head, increments, passing_over, turns_begun_by
+from retrofit.survey.loops import VALIDATES, head, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, last_of, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement

@@ -8,13 +8,14 @@ from typing import TypeGuard
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, mentions, method_name, names_in
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import begins
-from retrofit.survey.scores.making import TRAINED, Making, changes
+from retrofit.survey.scores.making import TRAINED, Making
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told
 from retrofit.survey.scores.values import in_loop, target_node

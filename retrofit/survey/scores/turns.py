@@ -7,14 +7,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver, wholes_of
 from retrofit.survey.scopes import Binding, Statement
-from retrofit.survey.scores.conditions import argument_of, constant, holds_with
-from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, changes
+from retrofit.survey.scores.conditions import argument_of, holds_with
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
-from retrofit.survey.scores.values import is_set_by_variable, written_items
+from retrofit.survey.scores.values import is_set_by_variable, phases_of
 from retrofit.survey.scores.words import OF_TRAINING
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -132,8 +133,8 @@ class Turns:
         if is_set_by_variable(binding) or not counted.isdisjoint(re.findall(r"\w+", key)):
             return False  # a turn may have an item of its own
         tests = [one for one in tests_around(self._index, at, loop.path, frozenset()) if one.at in around]
-        phases = self._phases(loop)
-        if phases:
+        phases = phases_of(self._index, node)
+        if phases is not None and all(isinstance(one, str) for one in phases[1]):
             name, values = phases
             runs = [v for v in values if all(holds_with(t.node, {name: v}) is not (not t.holds) for t in tests)]
             trains = [OF_TRAINING.search(str(one)) is not None for one in runs]
@@ -152,19 +153,6 @@ class Turns:
             )
             for test in tests
         )
-
-    def _phases(self, loop: Statement) -> tuple[str, list[object]] | None:
-        """Return the variable of a loop over constants that are written down, and these; None for another loop."""
-        node = loop.node
-        assert isinstance(node, cst.For)
-        target = node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target
-        made = [origin.node for origin in self._flow.origins(node.iter, loop.scope)]
-        items = [item for _, item in written_items(self._index, made[0])] if len(made) == 1 else []
-        first = [one.elements[0].value if isinstance(one, cst.Tuple) and one.elements else one for one in items]
-        values = [constant(one) for one in first]
-        name = dotted(target)
-        known = name is not None and values and all(isinstance(one, str) for one in values)
-        return (name, values) if known and name is not None else None
 
 
 def _changed(binding: Binding) -> bool:

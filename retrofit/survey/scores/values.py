@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
+from retrofit.survey.scores.conditions import SOMETHING, constant
 from retrofit.survey.scores.words import COMPUTES, Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
 _DISPLAYS = (cst.Dict, cst.List, cst.Tuple, cst.DictComp, cst.ListComp)
+#: Methods that change of what a list or a dictionary consists, or in what order.
+_FILLS = ("append", "extend", "insert", "pop", "remove", "reverse", "sort", "update", "setdefault")
 _MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 
 
@@ -200,8 +204,39 @@ def taken_by_turn(
 
 def of_phases(index: Index, node: cst.CSTNode) -> bool:
     """Whether a loop goes over phases of an epoch: `["train", "val"]`, `[("train", loader), ("val", other)]`."""
-    over = node.iter if isinstance(node, cst.For) else None
-    return isinstance(over, (cst.List, cst.Tuple)) and any("train" in word for word in index.source.words(over))
+    over = _written_out(index, node)
+    if over is None or (isinstance(node, cst.For) and over is not node.iter and phases_of(index, node) is None):
+        return False
+    return any("train" in word for word in index.source.words(over))
+
+
+def phases_of(index: Index, node: cst.CSTNode) -> tuple[str, list[object]] | None:
+    """Return the variable of a loop over constants that are written out, and these in turn; None for another loop."""
+    over = _written_out(index, node)
+    if over is None or not isinstance(node, cst.For):
+        return None
+    items = [item for _, item in written_items(index, over)]
+    if isinstance(over, cst.Dict):
+        items = [one.key for one in over.elements if isinstance(one, cst.DictElement)]
+    first = [one.elements[0].value if isinstance(one, cst.Tuple) and one.elements else one for one in items]
+    name = dotted(node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target)
+    values = [constant(one) for one in first]
+    return (name, values) if name is not None and values and SOMETHING not in values else None
+
+
+def _written_out(index: Index, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the list or dictionary through which a loop goes, itself or by its keys or items; None for another."""
+    if not isinstance(node, cst.For):
+        return None
+    over, scope = node.iter, index.scope_of(node)
+    held = receiver(over) if method_name(over) in ("items", "keys") else None
+    name = dotted(over if held is None else held)
+    bound = index.bound([name], scope) or index.bound([name], scope.module) if name is not None else []
+    made = over if name is None else bound[0].value if len(bound) == 1 and bound[0].item is None else None
+    kinds = (cst.Dict,) if held is not None else (cst.Dict, cst.List, cst.Tuple)
+    filled = any(b.target.partition("[")[0] == name for b in index.items)
+    filled |= any(dotted(one) == name for _, one in index.method_calls(*_FILLS)) if name is not None else False
+    return made if isinstance(made, kinds) and not filled else None
 
 
 def trains(index: Index, function: Scope) -> bool:
@@ -226,6 +261,12 @@ def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpr
             if isinstance(parent, _TARGETS) or getattr(parent, "target", None) is node:
                 return node
     raise LookupError(target)
+
+
+def is_measured_there(flow: Flow, node: cst.BaseExpression) -> bool:
+    """Whether a function of the project measures a value where its expression stands, and would again elsewhere."""
+    calls = [part for part in nodes_in(node, cst.Lambda) if isinstance(part, cst.Call)]
+    return any(flow.called(call) is not None and flow.class_made(call) is None for call in calls)
 
 
 def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import conjuncts, increments
+from retrofit.survey.loops import conjuncts, in_else_of
 from retrofit.survey.names import Source, Variable
 from retrofit.survey.nodes import dotted, leaves, names_in, nodes_in
 from retrofit.survey.ranks import is_rank, of_some
@@ -50,6 +51,9 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement, batches: 
     guard, block, ranked, looped, untold = None, inner[-1], False, False, False
     for number, (statement, below) in enumerate(zip(inner, [*inner[1:], None], strict=True)):
         node = statement.node
+        if below is not None and in_else_of(index, statement, below):
+            guard = guard or statement
+            continue
         deeper = below is not None and any(isinstance(part.node, cst.If) for part in inner[number + 1 : -1])
         if not isinstance(node, cst.If) and deeper:
             looped = looped or not isinstance(node, cst.With)

@@ -175,6 +175,11 @@ class Score(Site):
         return "made" in self.anchors
 
     @property
+    def taken(self) -> bool:
+        """Whether it is what a call in another expression measures, which is not to do so again."""
+        return "taken" in self.anchors
+
+    @property
     def noted(self) -> bool:
         """Whether the function that makes it notes it."""
         return self.kept is not None and self.kept.noted
@@ -188,7 +193,7 @@ class Score(Site):
         """
         if self.noted:
             return f"{helper}noted_score()"
-        return name if self.captured or self.kept is not None else self.value
+        return name if self.captured or self.taken or self.kept is not None else self.value
 
     @property
     def in_turn(self) -> bool:
