@@ -130,6 +130,9 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
     [
         pytest.param(averaged("average.shadow = state['average']", "self.all += part"), id="an average of all"),
         pytest.param(averaged("average.model = state['model']"), id="what is averaged"),
+        pytest.param(
+            resumed("for name, part in model.named_parameters():\n    part.data = state[name]"), id="weights by names"
+        ),
         pytest.param(resumed("first = state['epoch'] + 1"), id="a counter"),
         pytest.param(resumed("best = state['best']", ended="if acc > best:\n    best = acc"), id="the best so far"),
         pytest.param(resumed("stopper.load_state_dict(state['stopper'])"), id="stops nothing"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import product, takewhile
 
 import libcst as cst
@@ -170,7 +170,7 @@ class _Loaded:
     def taking(self) -> dict[Statement, str]:
         """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
         index, flow, found = self._index, self._flow, dict[Statement, str]()
-        ending = {variable for variable, _ in self._asked} | {*_named(index, flow)}
+        ending = {variable for variable, _ in self._asked} | {*_named(index, flow, self._inside)}
         settings = {variable for variable, _ in self._asked if _holds_settings(index, flow, variable, self._asked)}
         parts = {name.removeprefix("self.") for _, name in ending}
         for here, names, value in _given(index):
@@ -377,9 +377,19 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Variabl
                 yield whole, name.removeprefix(whole[1]).removeprefix(".")
 
 
-def _named(index: Index, flow: Flow) -> Iterator[Variable]:
-    """Yield what has an item for each parameter by its name, such as an average: new dendrites would have none."""
+def _named(index: Index, flow: Flow, training: Collection[Statement]) -> Iterator[Variable]:
+    """Yield what has an item for each parameter by its name, such as an average: new dendrites would have none.
+
+    What weights to begin with are taken out of has no further names to know.
+
+    Args:
+        training: the epoch loops.
+    """
+    scopes = called_in(index, flow, *training)
     for loop in index.nodes_of(cst.For):
+        here = index.statement(loop)
+        if here.scope not in scopes and not any(part in training for part in here.path):
+            continue
         call = receiver(loop.iter) if method_name(loop.iter) == "items" else loop.iter
         name = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else loop.target
         if method_name(call) not in ("named_parameters", "state_dict", "named_buffers"):
