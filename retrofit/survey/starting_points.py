@@ -77,7 +77,7 @@ class _StartingPoints:
                 yield call, set(self._holders(call, self._index.statement(call)))
 
     def fixed(self) -> Iterator[tuple[cst.Call, set[cst.CSTNode]]]:
-        """Yield the same of the model itself, where that copy stays as it is, as a teacher may, and has no weights of a file.
+        """Yield the same of the model itself, where that copy stays as it is, and no file gives it other weights.
 
         One that is made between stages of a training is of the stage before it.
         """
