@@ -5255,6 +5255,17 @@ def test_layers_that_are_paired_with_those_of_another_model_are_told(before: str
     assert f"`{copy} = copy.deepcopy(model)`" in unmatched if copy else unmatched == ""
 
 
+@pytest.mark.parametrize("made", ["copy.deepcopy(net)", "Net()"])
+def test_layers_are_paired_with_those_of_a_copy_that_is_made_in_the_function_of_the_model(made: str) -> None:
+    build = f"def build():\n    net = Net()\n    slow = {made}\n    return slow, net\n"
+    pairing = "    for a, b in zip(model.parameters(), slow.parameters()):\n        b.data = a\n"
+    named = "    for name, b in slow.named_parameters():\n        b.data.copy_(model.state_dict()[name])\n"
+    for follows in (pairing, named):
+        text = script().replace("model = Net()", f"{build}slow, model = build()")
+        text = text.replace("    for x", f"{follows}    for x")
+        assert bool(survey_of(text).unmatched) is (made == "Net()")
+
+
 @pytest.mark.parametrize(
     ("before", "found"),
     [
