@@ -91,8 +91,10 @@ class _Loaded:
         begun = {v for loop in self._loops for v in _begun(index, flow, loop)}
         for node in (n for kind in (cst.Return, cst.Expr, cst.Raise, cst.Assert) for n in index.nodes_of(kind)):
             here, error = index.statement(node), isinstance(node, (cst.Raise, cst.Assert))
-            if not (error or isinstance(node, cst.Return) or exits(node)) or not leads_to(here, self._training):
+            if not (error or isinstance(node, cst.Return) or exits(node)):
                 continue
+            if not leads_to(here, self._training) and (isinstance(node, cst.Return) or not self._is_early(here)):
+                continue  # the training follows, or would but for an end of the process
             told: list[cst.CSTNode] = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
             told += [node.test] if isinstance(node, cst.Assert) else []
             if error:
@@ -175,6 +177,7 @@ class _Loaded:
         parts = {name.removeprefix("self.") for _, name in ending}
         for here, names, value in _given(index):
             given = {v for name in names for v in _variables(flow, name, here.scope)}
+            given |= {v for name in names for v in _handed_over(flow, name, here)}
             given -= settings - {flow.variable(name, here.scope) for name in names}
             given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
             if ending.isdisjoint(given):
@@ -338,6 +341,16 @@ def _variables(flow: Flow, name: str, scope: Scope) -> Iterator[Variable]:
     parts = name.split(".")
     for number in range(1 + (parts[0] == "self"), len(parts) + 1):
         yield flow.variable(".".join(parts[:number]), scope)
+
+
+def _handed_over(flow: Flow, name: str, here: Statement) -> Iterator[Variable]:
+    """Yield what callers call an object that their function gets, and gives a part, or tells to take something."""
+    whole, _, part = name.partition(".")
+    if whole not in here.scope.parameters or (not part and any(b.target == name for b in flow.index.bound_in(here))):
+        return
+    for source in flow.sources(flow.variable(whole, here.scope)):
+        if (given := dotted(source.value)) is not None:
+            yield from _variables(flow, f"{given}.{part}".rstrip("."), source.scope)
 
 
 def _holds_settings(index: Index, flow: Flow, variable: Variable, asked: list[tuple[Variable, str]]) -> bool:
