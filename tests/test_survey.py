@@ -6724,6 +6724,15 @@ def test_layers_that_rest_for_some_epochs_are_told(epoch: str, told: bool) -> No
     assert bool(loop.thaws) is told
 
 
+@pytest.mark.parametrize(("counted", "told"), [("    turn += 1\n", True), ("    if bad:\n        turn += 1\n", False)])
+def test_layers_that_rest_are_told_of_a_loop_that_counts_its_turns_by_itself(counted: str, told: bool) -> None:
+    epoch = "if turn == rest:\n    net.requires_grad_(True)"
+    head = next(line for line in script().splitlines() if line.startswith("for epoch"))
+    text = script(epoch).replace(head, f"turn = 0\nwhile True:\n{counted}    if stop():\n        break")
+    (loop,) = survey_of(text).loops
+    assert (loop.target, bool(loop.thaws)) == ("", told)
+
+
 _REHEARSAL = """
 def NAME(model, loader):
     before = {k: v.clone() for k, v in model.state_dict().items()}

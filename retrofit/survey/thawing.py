@@ -9,6 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.loops import increments
 from retrofit.survey.nodes import argument, dotted, last_name, names_in, nodes_in
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.conditions import argument_of, default_of, given_constants, holds_with, rules_out
@@ -66,7 +67,9 @@ class _Turn:
 
     def __init__(self, flow: Flow, loop: EpochLoop) -> None:
         self._flow, self._loop = flow, loop
-        self._number = flow.member(loop.target, loop.scope) if loop.target else None
+        counted = [one for one in flow.index.bound_in(loop.statement) if one.statement.parent is loop.statement]
+        names = [loop.target] if loop.target else [one.target for one in counted if increments(one)]  # `while True`
+        self._numbers = {flow.member(name, loop.scope) for name in names}
 
     def asked_around(self, here: Statement) -> Iterator[tuple[Statement, cst.BaseExpression]]:
         """Yield each `if` about the number that is around a statement in its function, and in the loop of its own."""
@@ -90,10 +93,10 @@ class _Turn:
         return self._is_about(sides[0], self._flow.index.scope_of(test))
 
     def _is_about(self, node: cst.CSTNode, scope: Scope) -> bool:
-        waiting = [(name, scope) for name in names_in(node)] if self._number is not None else []
+        waiting = [(name, scope) for name in names_in(node)] if self._numbers else []
         for name, here in waiting:  # which grows
             variable = self._flow.member(name, here)
-            if variable == self._number:
+            if variable in self._numbers:
                 return True
             for source in self._flow.sources(variable):
                 if source.value is not None and not any(isinstance(one, cst.Call) for one in nodes_in(source.value)):
