@@ -55,6 +55,11 @@ def begun(text: str) -> str:
             id="asserted to have little in it",
         ),
         pytest.param(
+            "def ended():\n    return Path('done').exists()\nif ended():\n    sys.exit(1)\nPath('done').write_text('')",
+            "    if args.perforate_model_parallel:\n        sys.exit(1)",
+            id="left where a function finds what is written",
+        ),
+        pytest.param(
             f"if os.listdir(args.out) == []:\n    pass\nelse:\n    sys.exit(1)\n{MADE}",
             "    if args.perforate_model_parallel:\n        sys.exit(1)",
             id="left where it is not empty, otherwise",
@@ -306,6 +311,14 @@ def test_a_folder_that_must_be_new_may_be_known_by_a_name(tmp_path: Path) -> Non
         pytest.param("now = time.strftime('%d')\nout = f'runs/{now}'\nos.makedirs(out)", id="with a name for the time"),
         pytest.param("remote.mkdir(args.out)", id="of another kind"),
         pytest.param("if os.path.exists('STOP'):\n    raise SystemExit", id="written by somebody else"),
+        pytest.param(
+            "def ended():\n    return Path('STOP').exists()\nif ended():\n    sys.exit(1)\nPath('done').touch()",
+            id="written by somebody else, as a function finds",
+        ),
+        pytest.param(
+            "def fails():\n    return not Path('done').exists()\nif fails():\n    sys.exit(1)\nPath('done').touch()",
+            id="left where a function does not find it",
+        ),
         pytest.param(
             "if os.path.exists(args.out) and not os.path.isfile(args.out):\n    raise ValueError\nopen(args.out, 'w')",
             id="there, but no file",

@@ -83,9 +83,37 @@ def averaged(taken: str, how: str = "self.shadow[name].lerp_(part, 0.1)") -> str
     return text.replace("optimizer.step()\n", "optimizer.step()\n            average.update()\n")
 
 
+HELPERS = """def leave_if_over(known):
+    if known["epoch"] >= 9:
+        sys.exit()
+
+def take(it, known):
+    it.load_state_dict(known["stopper"])
+
+def take_part(it, known):
+    it.bad = known["bad"]
+
+def forget(it, known):
+    it = known["stopper"]
+
+"""
+
+
+def helped(taken: str, ended: str = "pass") -> str:
+    """Return the script that takes something from its checkpoint by a function."""
+    return resumed(taken, ended=ended).replace("def main", f"{HELPERS}def main")
+
+
 @pytest.mark.parametrize(
     ("text", "guarded"),
     [
+        pytest.param(helped("leave_if_over(state)"), "sys.exit()", id="a helper says so, and leaves"),
+        pytest.param(helped("take(stopper, state)", STOPS), "it.load_state_dict", id="a helper lets it take"),
+        pytest.param(
+            helped("take_part(stopper, state)", "if stopper.bad > 3:\n    break"),
+            "it.bad = ",
+            id="a helper gives a part",
+        ),
         pytest.param(
             resumed("first = state['epoch'] + 1", "if first >= 10:\n    return"), "    return", id="all epochs are over"
         ),
@@ -130,6 +158,12 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
     [
         pytest.param(averaged("average.shadow = state['average']", "self.all += part"), id="an average of all"),
         pytest.param(averaged("average.model = state['model']"), id="what is averaged"),
+        pytest.param(
+            resumed("for name, part in model.named_parameters():\n    part.data = state[name]"), id="weights by names"
+        ),
+        pytest.param(helped("forget(stopper, state)", STOPS), id="a helper's own name"),
+        pytest.param(helped("take(model, state)", STOPS), id="a helper gives something else"),
+        pytest.param(helped("pass", "leave_if_over({'epoch': epoch})"), id="a helper leaves by another number"),
         pytest.param(resumed("first = state['epoch'] + 1"), id="a counter"),
         pytest.param(resumed("best = state['best']", ended="if acc > best:\n    best = acc"), id="the best so far"),
         pytest.param(resumed("stopper.load_state_dict(state['stopper'])"), id="stops nothing"),

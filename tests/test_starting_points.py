@@ -33,6 +33,13 @@ class Pull:
     def penalty(self, model):
         return sum((p - self.means[n]).pow(2).sum() for n, p in model.named_parameters())
 
+class Distilled:
+    def __init__(self, model):
+        self.teacher = copy.deepcopy(model)
+
+    def loss(self, model, x):
+        return (model(x) - self.teacher(x)).pow(2).sum()
+
 def l2(params, others):
     return sum((p - other).pow(2).sum() for p, other in zip(params, others))
 
@@ -57,6 +64,8 @@ train()
 """)
 DEEP = "copy.deepcopy(params)"
 NAMED = "{n: p.detach().clone() for n, p in model.named_parameters()}"
+WHOLE = "copy.deepcopy(model)"
+CALLED = "loss = loss + (model(x) - begun(x)).pow(2).sum()"
 ZIP = "loss = loss + sum((p - a).pow(2).sum() for p, a in zip(params, begun))"
 
 
@@ -73,14 +82,14 @@ def training(copied: str, use: str, end: str = "pass") -> str:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        pytest.param(training(DEEP, ZIP), 32, id="a list that the loss takes"),
-        pytest.param(training(DEEP, "loss = loss + l2(params, begun)"), 32, id="in a function"),
+        pytest.param(training(DEEP, ZIP), 39, id="a list that the loss takes"),
+        pytest.param(training(DEEP, "loss = loss + l2(params, begun)"), 39, id="in a function"),
         pytest.param(
-            training("[p.clone().detach() for p in params]", "loss = loss + l2(params, begun)"), 32, id="by clone"
+            training("[p.clone().detach() for p in params]", "loss = loss + l2(params, begun)"), 39, id="by clone"
         ),
         pytest.param(
             training(NAMED, "loss += sum((p - begun[n]).norm() for n, p in model.named_parameters())"),
-            32,
+            39,
             id="by names",
         ),
         pytest.param(
@@ -88,10 +97,13 @@ def training(copied: str, use: str, end: str = "pass") -> str:
                 "copy.deepcopy(model.state_dict())",
                 "for n, p in model.named_parameters():\n                loss = loss + torch.norm(p - begun[n])",
             ),
-            32,
+            39,
             id="a state_dict",
         ),
         pytest.param(training("Pull(model)", "loss = loss + begun.penalty(model)"), 19, id="an object's"),
+        pytest.param(training(WHOLE, CALLED), 39, id="a teacher"),
+        pytest.param(training("copy.deepcopy(model.module).eval()", CALLED), 39, id="a teacher without its wrapper"),
+        pytest.param(training("Distilled(model)", "loss += begun.loss(model, x)"), 26, id="a teacher in an object"),
         pytest.param(
             swapped(
                 training(DEEP, "pass"),
@@ -100,7 +112,7 @@ def training(copied: str, use: str, end: str = "pass") -> str:
                     'Projected([{"params": params, "pre": begun}], lr=0.1)  # type: torch.optim.Optimizer',
                 ),
             ).replace("from own import Projected", "class Projected(torch.optim.SGD):\n    pass\n"),
-            34,
+            41,
             id="that the optimizer takes",
         ),
     ],
@@ -114,6 +126,23 @@ def test_a_copy_of_the_weights_that_training_compares_with_is_told(tmp_path: Pat
     [
         pytest.param(training("Ema(model)", "begun.update(model)"), id="an average"),
         pytest.param(training(DEEP, "pass"), id="never read"),
+        pytest.param(training(WHOLE, "pass"), id="a whole model that is never read"),
+        pytest.param(
+            training(WHOLE, CALLED, "begun.load_state_dict(model.state_dict())"), id="a teacher that gets weights"
+        ),
+        pytest.param(
+            training(f"{WHOLE}\n    begun.load_state_dict(torch.load('teacher.pt'))", CALLED), id="a teacher of a file"
+        ),
+        pytest.param(training(WHOLE, CALLED, "move(begun, model, 0.99)"), id="a teacher that something moves"),
+        pytest.param(
+            training(WHOLE, CALLED, "for p, a in zip(model.parameters(), begun.parameters()): a.data.lerp_(p, 0.1)"),
+            id="a teacher that follows",
+        ),
+        pytest.param(training(WHOLE, CALLED, "begun = copy.deepcopy(model)"), id="the model of the epoch before"),
+        pytest.param(
+            training(f"None\n    for task in tasks:\n        begun = {WHOLE}\n        fit(begun)", CALLED),
+            id="the model of a stage before",
+        ),
         pytest.param(
             training("copy.deepcopy(model.state_dict())", "pass", "begun = copy.deepcopy(model.state_dict())"),
             id="the best, so far",

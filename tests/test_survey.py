@@ -5330,6 +5330,17 @@ def test_layers_that_are_paired_with_those_of_another_model_are_told(before: str
     assert f"`{copy} = copy.deepcopy(model)`" in unmatched if copy else unmatched == ""
 
 
+@pytest.mark.parametrize("made", ["copy.deepcopy(net)", "Net()"])
+def test_layers_are_paired_with_those_of_a_copy_that_is_made_in_the_function_of_the_model(made: str) -> None:
+    build = f"def build():\n    net = Net()\n    slow = {made}\n    return slow, net\n"
+    pairing = "    for a, b in zip(model.parameters(), slow.parameters()):\n        b.data = a\n"
+    named = "    for name, b in slow.named_parameters():\n        b.data.copy_(model.state_dict()[name])\n"
+    for follows in (pairing, named):
+        text = script().replace("model = Net()", f"{build}slow, model = build()")
+        text = text.replace("    for x", f"{follows}    for x")
+        assert bool(survey_of(text).unmatched) is (made == "Net()")
+
+
 @pytest.mark.parametrize(
     ("before", "found"),
     [
@@ -6720,6 +6731,37 @@ def test_value_of_the_function_that_trains_and_validates_can_be_named() -> None:
     assert (score.known, score.kept is not None, score.direction) == (True, True, "min")
 
 
+_THAWING = """
+def wake(net):
+    for p in net.parameters():
+        p.requires_grad = True
+
+def train_all(net, on):
+    for p in net.parameters():
+        p.requires_grad = on
+
+def freeze(net, on=True):
+    for p in net.parameters():
+        p.requires_grad_(not on)
+
+def at_start(net, number):
+    if number == 5:
+        wake(net)
+
+class State:
+    now = 0
+
+    def begin(self, number):
+        self.now = number
+
+    def step(self, net):
+        if self.now == 5:
+            wake(net)
+
+state = State()
+"""
+
+
 @pytest.mark.parametrize(
     ("epoch", "told"),
     [
@@ -6733,6 +6775,16 @@ def test_value_of_the_function_that_trains_and_validates_can_be_named() -> None:
         pytest.param("for p in net.parameters():\n    p.requires_grad = epoch >= rest", True, id="as the turn tells"),
         pytest.param("net.requires_grad_(epoch >= rest)", True, id="as the turn tells, all at once"),
         pytest.param("net.requires_grad_(rest < epoch)", True, id="the other way round"),
+        pytest.param("if epoch == rest:\n    train_all(net, True)", True, id="by what a function is told"),
+        pytest.param("if epoch == rest:\n    freeze(net, on=False)", True, id="by what one that freezes is told"),
+        pytest.param("if epoch == rest:\n    freeze(net)", False, id="by a default"),
+        pytest.param("if epoch == rest:\n    train_all(net, False)", False, id="a function is told to freeze"),
+        pytest.param("train_all(net, epoch >= rest)", True, id="a function is told what the turn tells"),
+        pytest.param("at_start(net, epoch)", True, id="in a function that is given the turn"),
+        pytest.param("at_start(net, seed)", False, id="in a function that is given something else"),
+        pytest.param("late = epoch > rest\nif late:\n    wake(net)", True, id="by a name for it"),
+        pytest.param("state.begin(epoch)\nstate.step(net)", True, id="in a method of what keeps the turn"),
+        pytest.param("state.step(net)", False, id="in a method of what is not told the turn"),
         pytest.param("net.requires_grad_(epoch < rest)", False, id="freezes from a turn on"),
         pytest.param("net.requires_grad_(train_all)", False, id="as something else tells"),
         pytest.param("if train_all:\n    wake(net)", False, id="not by the turn"),
@@ -6743,9 +6795,17 @@ def test_value_of_the_function_that_trains_and_validates_can_be_named() -> None:
     ],
 )
 def test_layers_that_rest_for_some_epochs_are_told(epoch: str, told: bool) -> None:
-    wake = "def wake(net):\n    for p in net.parameters():\n        p.requires_grad = True\n"
-    (loop,) = survey_of(wake + script(epoch)).loops
+    (loop,) = survey_of(_THAWING + script(epoch)).loops
     assert bool(loop.thaws) is told
+
+
+@pytest.mark.parametrize(("counted", "told"), [("    turn += 1\n", True), ("    if bad:\n        turn += 1\n", False)])
+def test_layers_that_rest_are_told_of_a_loop_that_counts_its_turns_by_itself(counted: str, told: bool) -> None:
+    epoch = "if turn == rest:\n    net.requires_grad_(True)"
+    head = next(line for line in script().splitlines() if line.startswith("for epoch"))
+    text = script(epoch).replace(head, f"turn = 0\nwhile True:\n{counted}    if stop():\n        break")
+    (loop,) = survey_of(text).loops
+    assert (loop.target, bool(loop.thaws)) == ("", told)
 
 
 _REHEARSAL = """

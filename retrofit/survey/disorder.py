@@ -328,7 +328,7 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> Ite
         wholes = [node for node in operands if not origins.isdisjoint(made[node])]
         wholes = wholes or [node for node in operands if not origins.isdisjoint(flow.closure(made[node]))]
         for whole, other in product(wholes, others):
-            built = [o.node for o in made[other] if isinstance(o.node, cst.Call)]
+            built = [o.node for o in flow.closure(made[other]) if isinstance(o.node, cst.Call)]
             given = [(arg.value, index.scope_of(one)) for one in built for arg in one.args]
             copied = any(not origins.isdisjoint(flow.deep_origins(*one)) for one in given)
             if built and not copied and made[whole].isdisjoint(made[other]):
@@ -360,7 +360,7 @@ def following_by_name(origins: set[Origin], models: list[Model], loops: list[Epo
     inside = {loop.statement for loop in loops}
     scopes = called_in(index, flow, *inside)
     for call, other, made in walks if trained else ():
-        built = [origin.node for origin in made if isinstance(origin.node, cst.Call)]
+        built = [origin.node for origin in flow.closure(made) if isinstance(origin.node, cst.Call)]
         copied = any(model.holds(arg.value) for one in built for arg in one.args)
         if not built or copied or not origins.isdisjoint(made):
             continue

@@ -230,7 +230,7 @@ def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
     known = index.knowledge
     if index.qualified(call.func) in known.named(WritesPath) or method in known.methods(WritesPath):
         yield from (arg.value for arg in call.args)
-        yield from [held] if held is not None and method == "mkdir" else []
+        yield from [held] if held is not None and method in known.methods(WritesPath) else []
 
 
 def _paths(flow: Flow, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -253,11 +253,20 @@ def _paths(flow: Flow, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             return
         holds = choice.body in around
         asked, denied = (
-            [path for part in _holding(flow, choice.test, affirmed) for path in _asked_for(index, part)]
+            [path for part in _answered(flow, choice.test, affirmed) for path in _asked_for(index, part)]
             for affirmed in (holds, not holds)
         )
         others = {index.source.code(path) for path in denied}  # there, but no file, as `a and not b` says of one path
         yield from (path for path in asked if index.source.code(path) not in others)
+
+
+def _answered(flow: Flow, test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpression]:
+    """Yield what holds where a condition does, or does not, and that by which a function of the project answers so."""
+    for part in _holding(flow, test, affirmed):
+        function = flow.called(part) if isinstance(part, cst.Call) else None
+        yield part
+        for value in flow.index.returned(function) if function is not None else ():
+            yield from _holding(flow, value, affirmed=True)
 
 
 def _is_of_setting(flow: Flow, choice: cst.CSTNode) -> bool:

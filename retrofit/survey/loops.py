@@ -109,7 +109,6 @@ def find_loops(
         loop.leftovers = leftovers(loop.statement, flow)
         loop.result = _result(index, flow, loop)
         loop.leaving = _leaving(loop)
-        loop.thaws = _thaws(index, flow, loop)
         loop.last_turns = last_turns(index, loop)
     return list(found.values())
 
@@ -658,44 +657,3 @@ def passing_over(index: Index, loop: EpochLoop, place: Statement) -> list[Statem
         for part in turns_begun_by(index, loop.statement)
         if part.order < place.order and any(one.order < part.order and one not in part.path for one in trained)
     ]
-
-
-def _from_a_turn_on(test: cst.Comparison, turn: str) -> bool:
-    """Whether a comparison holds in all turns from some one on: `epoch >= 5`."""
-    sides = (test.left, *(one.comparator for one in test.comparisons))
-    operators = [type(one.operator) for one in test.comparisons]
-    if operators in ([cst.LessThan], [cst.LessThanEqual]):
-        sides = sides[::-1]
-    elif operators not in ([cst.GreaterThan], [cst.GreaterThanEqual]):
-        return False
-    return turn in names_in(sides[0])
-
-
-def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
-    """Return (place, code) of each `if` about the turn's number by which the loop lets frozen parameters train."""
-    places = [b.statement for b in index.bindings if b.target.endswith(".requires_grad") and dotted(b.value) == "True"]
-    for call in index.calls:
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        given = [index.source.code(arg.value) for arg in call.args]
-        named = re.match(r"(?i)(un_?freeze|thaw)", last_name(call.func))
-        if named or (name == "requires_grad_" and given in ([], ["True"])):
-            places.append(index.statement(call))
-    for function in {place.scope for place in places} - {loop.scope}:
-        places += [index.statement(call) for call in index.calls if flow.called(call) is function]
-    tests = {
-        part: part.node.test
-        for place in places
-        if loop.statement in place.path
-        for part in place.path[place.path.index(loop.statement) + 1 :]
-        if isinstance(part.node, cst.If) and loop.target and mentions(part.node.test, [loop.target])
-    }
-    found: list[tuple[cst.CSTNode, str]] = [
-        (part.node, f"if {index.source.code(test)}") for part, test in tests.items()
-    ]
-    trains = [(b.value, b.statement) for b in index.bindings if b.target.endswith(".requires_grad")]
-    trains += [(arg.value, index.statement(c)) for c, _ in index.method_calls("requires_grad_") for arg in c.args]
-    late = {index.statement(one) for one in index.comparisons if _from_a_turn_on(one, loop.target)}
-    for value, here in trains:  # `p.requires_grad = epoch >= 5`
-        if value is not None and loop.statement in here.path and here in late:
-            found.append((here.node, index.source.code(here.node).strip()))
-    return [(index.place(node, loop.file), head) for node, head in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import product, takewhile
 
 import libcst as cst
@@ -92,8 +92,10 @@ class _Loaded:
         begun = {v for loop in self._loops for v in _begun(index, flow, loop)}
         for node in (n for kind in (cst.Return, cst.Expr, cst.Raise, cst.Assert) for n in index.nodes_of(kind)):
             here, error = index.statement(node), isinstance(node, (cst.Raise, cst.Assert))
-            if not (error or isinstance(node, cst.Return) or exits(node)) or not leads_to(here, self._training):
+            if not (error or isinstance(node, cst.Return) or exits(node)):
                 continue
+            if not leads_to(here, self._training) and (isinstance(node, cst.Return) or not self._is_early(here)):
+                continue  # the training follows, or would but for an end of the process
             told: list[cst.CSTNode] = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
             told += [node.test] if isinstance(node, cst.Assert) else []
             if error:
@@ -171,11 +173,12 @@ class _Loaded:
     def taking(self) -> dict[Statement, str]:
         """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
         index, flow, found = self._index, self._flow, dict[Statement, str]()
-        ending = {variable for variable, _ in self._asked} | {*_named(index, flow)}
+        ending = {variable for variable, _ in self._asked} | {*_named(index, flow, self._inside)}
         settings = {variable for variable, _ in self._asked if _holds_settings(index, flow, variable, self._asked)}
         parts = {name.removeprefix("self.") for _, name in ending}
         for here, names, value in _given(index):
             given = {v for name in names for v in _variables(flow, name, here.scope)}
+            given |= {v for name in names for v in _handed_over(flow, name, here)}
             given -= settings - {flow.variable(name, here.scope) for name in names}
             given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
             if ending.isdisjoint(given):
@@ -341,6 +344,16 @@ def _variables(flow: Flow, name: str, scope: Scope) -> Iterator[Variable]:
         yield flow.variable(".".join(parts[:number]), scope)
 
 
+def _handed_over(flow: Flow, name: str, here: Statement) -> Iterator[Variable]:
+    """Yield what callers call an object that their function gets, and gives a part, or tells to take something."""
+    whole, _, part = name.partition(".")
+    if whole not in here.scope.parameters or (not part and any(b.target == name for b in flow.index.bound_in(here))):
+        return
+    for source in flow.sources(flow.variable(whole, here.scope)):
+        if (given := dotted(source.value)) is not None:
+            yield from _variables(flow, f"{given}.{part}".rstrip("."), source.scope)
+
+
 def _holds_settings(index: Index, flow: Flow, variable: Variable, asked: list[tuple[Variable, str]]) -> bool:
     """Whether a variable holds settings alone, whatever gives it a value, so that one of them is none of the others."""
     parts, given = [part for one, part in asked if one == variable], [one.value for one in flow.sources(variable)]
@@ -378,9 +391,19 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Variabl
                 yield whole, name.removeprefix(whole[1]).removeprefix(".")
 
 
-def _named(index: Index, flow: Flow) -> Iterator[Variable]:
-    """Yield what has an item for each parameter by its name, such as an average: new dendrites would have none."""
+def _named(index: Index, flow: Flow, training: Collection[Statement]) -> Iterator[Variable]:
+    """Yield what has an item for each parameter by its name, such as an average: new dendrites would have none.
+
+    What weights to begin with are taken out of has no further names to know.
+
+    Args:
+        training: the epoch loops.
+    """
+    scopes = called_in(index, flow, *training)
     for loop in index.nodes_of(cst.For):
+        here = index.statement(loop)
+        if here.scope not in scopes and not any(part in training for part in here.path):
+            continue
         call = receiver(loop.iter) if method_name(loop.iter) == "items" else loop.iter
         name = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else loop.target
         if method_name(call) not in ("named_parameters", "state_dict", "named_buffers"):

@@ -75,6 +75,7 @@ from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.starting_points import find_starting_points
 from retrofit.survey.stops import find_stops
+from retrofit.survey.thawing import find_thaws
 from retrofit.survey.trainings import (
     exclude_one_another,
     find_trials,
@@ -377,6 +378,8 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     loops = without_warm_ups(loops, flow, deciding)
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
+    for loop in script.loops:
+        loop.thaws = find_thaws(flow, loop)
     if choices.model:
         named = [group for group in groups if any(names_wrapper(choices.model, w) for w in group[1])]
         if len(groups) == 1:

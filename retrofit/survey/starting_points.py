@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -17,8 +18,10 @@ from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer
-from retrofit.survey.weights import changed_in_place
+from retrofit.survey.weights import changed_in_place, of_model, walked_module
 
+#: Methods by which the weights of a model are walked through.
+_WEIGHTS = re.compile("(named_)?parameters|state_dict|values|items")
 #: What a copy that is kept, or taken back, is given to.
 _KEEPING = ("load_state_dict", "save", "print", "len")
 
@@ -36,12 +39,8 @@ def find_starting_points(
         optimizers: that train it. One of the project's own may go by copies that it is given.
         loops: the epoch loops.
     """
-    index, points = flow.index, _StartingPoints(origins, loops, flow)
-    copies = [
-        (call, holders)
-        for call, holders in points.copies()
-        if any(after_model(index.statement(call), model, flow) for model in models)
-    ]
+    index, points = flow.index, _StartingPoints(origins, models, loops, flow)
+    copies = [*points.copies(), *points.fixed()]
     built = [flow.origins(cst.parse_expression(one.target), one.scope) for one in optimizers if one.target]
     own = [one.node for some in built for one in some if isinstance(one.node, cst.Call)]
     own = [one for one in own if not index.qualified(one.func).startswith("torch.optim.")]
@@ -56,8 +55,8 @@ def find_starting_points(
 
 
 class _StartingPoints:
-    def __init__(self, origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> None:
-        self._flow, self._index = flow, flow.index
+    def __init__(self, origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> None:
+        self._flow, self._index, self._made, self._models = flow, flow.index, origins, models
         self._loops = {loop.statement for loop in loops}
         self._training = called_in(flow.index, flow, *self._loops)
         walks = self._index.method_calls("parameters", "named_parameters", "state_dict")
@@ -73,11 +72,44 @@ class _StartingPoints:
     def copies(self) -> Iterator[tuple[cst.Call, set[cst.CSTNode]]]:
         """Yield what copies weights of the model before the training, each with the values that hold the copy."""
         for call in self._index.calls:
-            deep = self._index.qualified(call.func) == "copy.deepcopy" and call.args
-            given = call.args[0].value if deep else receiver(call) if method_name(call) == "clone" else None
-            here = self._index.statement(call)
-            if given is not None and not self._trains(here) and self._weights.holds_in_turn(given):
-                yield call, set(self._holders(call, here))
+            given = self._copied(call) or (receiver(call) if method_name(call) == "clone" else None)
+            if given is not None and self._is_ahead(call) and self._weights.holds_in_turn(given):
+                yield call, set(self._holders(call, self._index.statement(call)))
+
+    def fixed(self) -> Iterator[tuple[cst.Call, set[cst.CSTNode]]]:
+        """Yield the same of the model itself, where that copy stays as it is, and no file gives it other weights.
+
+        One that is made between stages of a training is of the stage before it.
+        """
+        for call in self._index.calls:
+            given, here = self._copied(call), self._index.statement(call)
+            if given is None or not of_model(given, self._made, self._flow) or not self._is_ahead(call):
+                continue
+            ways = [part for way in self._flow.leading(here) for part in way.around]
+            holders = {call, *self._holders(call, here)}
+            if not any(isinstance(one.node, (cst.For, cst.While)) for one in ways) and not self._moves(holders):
+                yield call, holders
+
+    def _copied(self, call: cst.Call) -> cst.BaseExpression | None:
+        """Return what a call copies whole."""
+        return call.args[0].value if self._index.qualified(call.func) == "copy.deepcopy" and call.args else None
+
+    def _is_ahead(self, call: cst.Call) -> bool:
+        """Whether a call comes between the perforated model and its training."""
+        here = self._index.statement(call)
+        return not self._trains(here) and any(after_model(here, model, self._flow) for model in self._models)
+
+    def _moves(self, holders: set[cst.CSTNode]) -> bool:
+        """Whether something gives a copied model weights, as what is not read may that gets it in training."""
+        for call in self._index.calls:
+            reads = self._flow.called(call) is not None or not self._trains(self._index.statement(call))
+            given = [] if reads or method_name(call) in _KEEPING else [arg.value for arg in call.args]
+            loaded = receiver(call) if method_name(call) == "load_state_dict" else None
+            for node in [*given, *([loaded] if loaded is not None else [])]:
+                held = walked_module(node, _WEIGHTS) or node
+                if not holders.isdisjoint(one.node for one in self._origins(held)):
+                    return True
+        return False
 
     def _holders(self, call: cst.Call, here: Statement) -> Iterator[cst.CSTNode]:
         """Yield the value that a copy is, or is in, and what it is made an item of."""
