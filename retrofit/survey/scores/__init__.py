@@ -33,6 +33,7 @@ from retrofit.survey.scores.keepers import (
     owner_of,
     owners,
     shown_for,
+    taken_in_place,
 )
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
@@ -122,11 +123,12 @@ def _groups(
         return kinds.of(one.node)[0] == "" and making.of(one.node) == EVALUATED
 
     tracked = [one for one in tracked if one.direction or measured(one)]
-    tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
-    plateau = list(given_to_plateau(index, loop, schedulers))
+    in_place = partial(taken_in_place, index, flow, loop)
+    tracked = list(filter(None, map(in_place, (*as_numbers(index, flow, tracked), *found_better(index, flow, loop)))))
+    plateau = list(filter(None, map(in_place, given_to_plateau(index, loop, schedulers))))
     kept, keepers = kept_scores(index, flow, loop)
     tracked = tracked or list(best_of_history(index, flow, loop))
-    watched = list(watched_scores(index, flow, loop))
+    watched = list(filter(None, map(in_place, watched_scores(index, flow, loop))))
     groups: list[tuple[str, Callable[[], Iterable[Candidate]]]] = [
         (BEST, lambda: [*tracked, *kept]),
         (PLATEAU, lambda: plateau),

@@ -86,6 +86,30 @@ def _of_self(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) ->
     return replace(candidate, node=cst.parse_expression(name), made=index.statement(calls[0])) if always else None
 
 
+def taken_in_place(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Candidate | None:
+    """Return a score of which the loop makes no name, `best = max(best, validate(net))`, as its function's.
+
+    Nothing is to validate once more to hand it over; so None where the function cannot note it.
+    """
+    call = next((part for part in way_to_root(candidate.node) if isinstance(part, cst.Call)), None)
+    function = flow.called(call) if call is not None and call in index.parents else None
+    if call is None or function is None or not is_validation(index, function):
+        return candidate
+    rest = unquoted(index.source.code(bare_of(candidate.node)).removeprefix(index.source.code(call)))
+    parts = [one for value in index.returned(function) for one in returned_parts(index, value)]
+    own = [replace(candidate, node=part, call=call, noted=True) for key, part in parts if unquoted(key) == rest]
+    surely = _is_made_surely(index, call)
+    return next((one for one in own if surely and kept_score(index, flow, loop, one) is not None), None)
+
+
+def _is_made_surely(index: Index, call: cst.Call) -> bool:
+    """Whether a call of which no name is made runs whenever its statement does."""
+    stops = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Lambda, cst.NamedExpr, cst.Return, cst.BaseStatement)
+    around = next(one for one in index.ancestors(call) if isinstance(one, stops))
+    simple = isinstance(around, (cst.If, cst.SimpleStatementLine)) and around is index.statement(call).node
+    return simple and not isinstance(index.parents[call], (cst.Assign, cst.AnnAssign, cst.AugAssign))
+
+
 def _passed_in(
     index: Index, loop: EpochLoop, function: Scope, call: cst.Call, candidate: Candidate
 ) -> Candidate | None:
@@ -433,7 +457,7 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
             for _, part in returned_parts(index, value):
                 code = index.source.code(part)
                 direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
-                if direction and not written_items(index, part) and isinstance(index.parents[call], cst.Expr):
+                if direction and not written_items(index, part) and _is_made_surely(index, call):
                     candidate = Candidate(part, told_by_name(code), f"{index.place(part)}: {index.source.code(part)}")
                     handed = _handed_back(index, flow, loop, function, call, candidate)
                     yield from [handed] if handed is not None else []
