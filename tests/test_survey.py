@@ -3388,7 +3388,12 @@ class History:
     def last(self, name):
         return self.values[name][-1]
 
-history, limits, best = History(), {"acc": 0.1}, 0.0
+def memory():
+    return torch.cuda.max_memory_allocated()
+
+
+history = History()
+best = 0.0
 """
 
 
@@ -3398,6 +3403,8 @@ history, limits, best = History(), {"acc": 0.1}, 0.0
         pytest.param("history.last('acc')", True, id="a method"),
         pytest.param("history.newest['acc']", True, id="an item"),
         pytest.param("torch.cuda.max_memory_allocated('acc')", False, id="of a library"),
+        pytest.param("optimizer.param_groups[0]['lr']", False, id="of a library's object"),
+        pytest.param("memory()", False, id="a function that validates nothing"),
     ],
 )
 def test_score_of_an_object_that_the_loop_fills(score: str, found: bool) -> None:

@@ -13,7 +13,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, increments, is_number
+from retrofit.survey.loops import VALIDATES, called_in, increments, is_number
 from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import begun_with
@@ -29,6 +29,7 @@ from retrofit.survey.scores.values import (
     root_of,
     taken_by_turn,
     unquoted,
+    variable_of,
     way_to_root,
     without_margin,
 )
@@ -116,7 +117,7 @@ def tracked_scores(
 
 
 def _is_known(index: Index, node: cst.BaseExpression, bound: set[str]) -> bool:
-    """Whether code makes a value, or it is a part of an object, or what a method or a local function tells.
+    """Whether code makes a value, or it is a part of an object of the project's own, or what a validation tells.
 
     Args:
         bound: the names that the code gives a value.
@@ -124,9 +125,21 @@ def _is_known(index: Index, node: cst.BaseExpression, bound: set[str]) -> bool:
     bare, root = bare_of(node), root_of(node)
     if root in bound or isinstance(bare, cst.Attribute):
         return True
-    part = isinstance(bare, cst.Subscript) or receiver(bare) is not None
-    told = part or any(scope.name == root and scope.kind == "function" for scope in index.scopes)
-    return told and root not in index.file(bare).aliases
+    if not isinstance(bare, cst.Subscript) and receiver(bare) is None:
+        return _is_validation(index, root)
+    held = {root, variable_of(bare)}
+    return _is_validation(index, root) or any(_makes_own(index, b.value) for b in index.bindings if b.target in held)
+
+
+def _is_validation(index: Index, name: str) -> bool:
+    return bool(VALIDATES.search(name)) and any(one.name == name and one.kind == "function" for one in index.scopes)
+
+
+def _makes_own(index: Index, value: cst.BaseExpression | None) -> bool:
+    """Whether a value is a collection that is written out, or an object of a class of the project."""
+    name = last_name(value.func) if isinstance(value, cst.Call) else ""
+    made = name != "" and any(one.name == name and one.kind == "class" for one in index.scopes)
+    return made or isinstance(value, (cst.Dict, cst.List))
 
 
 def _read_as(
