@@ -405,7 +405,7 @@ class _Put(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         new = ast.parse(self._code, mode="eval").body
-        if isinstance(node.ctx, ast.Store) and isinstance(new, ast.Subscript):
+        if isinstance(node.ctx, ast.Store) and isinstance(new, (ast.Subscript, ast.Attribute)):
             new.ctx = ast.Store()
         return new if node.id == self._name else node
 
@@ -450,19 +450,28 @@ def best_of(training: Training, text: str) -> None:
     tree.body[first:first] = helpers
 
 
-def best_in_a_dict(training: Training) -> None:
-    """Keep the best in a dict."""
+def best_in(training: Training, made: str, taken: str, head: str = "") -> None:
+    """Keep the best as a part of something.
+
+    Args:
+        made: the code of what it is a part of, with `VALUE` for what it begins with.
+        taken: the code of the part.
+        head: what stands before the functions and classes, with `VALUE` too.
+    """
     best = next((one for one in training.block if isinstance(one, ast.Assign) and "best" in ast.unparse(one)), None)
     needed(best is not None and isinstance(best.targets[0], ast.Name))
     assert best is not None
     assert isinstance(best.targets[0], ast.Name)
-    name = best.targets[0].id
+    name, value = best.targets[0].id, ast.unparse(best.value)
     needed(not any(isinstance(node, ast.Global) and name in node.names for node in training.nodes))
     for one in training.block:
         if one is not best:
-            _Put(name, "state['best']").visit(one)
+            _Put(name, taken).visit(one)
     at = training.block.index(best)
-    training.block[at : at + 1] = parsed(f"state = {{'best': {ast.unparse(best.value)}, 'epoch': -1}}")
+    holder = taken.partition("[")[0].partition(".")[0]
+    training.block[at : at + 1] = parsed(f"{holder} = {made.replace('VALUE', value)}")
+    top = next(n for n, one in enumerate(training.tree.body) if isinstance(one, (ast.FunctionDef, ast.ClassDef)))
+    training.tree.body[top:top] = parsed(head.replace("VALUE", value))
 
 
 # ---- conditions
@@ -546,19 +555,25 @@ def validated_too(training: Training, before: bool) -> None:
     training.replace(*(more if before else ()), training.loop, *(() if before else more))
 
 
-def noted(training: Training, text: str) -> None:
+def noted(training: Training, text: str, made: str = "results = []", taken: str = "") -> None:
     """Keep what is measured in something of all epochs.
 
     Args:
         text: the code, with `NAME` for the variable and `VALUE` for what it gets.
+        made: what begins before the loop.
+        taken: the code that each use has in place of the variable, with `NAME`.
     """
     first, _ = training.validation()
     one = training.loop.body[first]
     needed(isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name))
     assert isinstance(one, ast.Assign)
-    text = text.replace("NAME", ast.unparse(one.targets[0])).replace("VALUE", ast.unparse(one.value))
+    name = ast.unparse(one.targets[0])
+    text = text.replace("NAME", name).replace("VALUE", ast.unparse(one.value))
     training.loop.body[first : first + 1] = parsed(text)
-    training.replace(*parsed("results = []"), training.loop)
+    for later in training.loop.body if taken else ():
+        needed(name not in stores([later]))
+        _Put(name, taken.replace("NAME", name)).visit(later)
+    training.replace(*parsed(made), training.loop)
 
 
 _SPAWNED = """
@@ -592,6 +607,17 @@ _READ = (
 )
 _TUPLE = "from typing import NamedTuple\nclass Measured(NamedTuple):FIELDS"
 _CLASS = "from dataclasses import dataclass\n@dataclass\nclass Measured:FIELDS"
+_SIMPLE = "from types import SimpleNamespace"
+_STATE = "from dataclasses import dataclass\n@dataclass\nclass State:\n    best: float = VALUE"
+_HISTORY = """class History:
+    def __init__(self):
+        self.values = {}
+
+    def add(self, name, value):
+        self.values.setdefault(name, []).append(value)
+
+    def last(self, name):
+        return self.values[name][-1]"""
 CHANGES: Mapping[str, Callable[[Training], None]] = {
     "epoch in a function": epoch_function,
     "epoch in a closure": partial(epoch_function, closure=True),
@@ -631,7 +657,11 @@ CHANGES: Mapping[str, Callable[[Training], None]] = {
         best_of,
         text="def is_better(a, b):\n    return COMPARED\nif is_better(SCORE, BEST):\n    BEST = SCORE\n    REST",
     ),
-    "best in a dict": best_in_a_dict,
+    "best in a dict": partial(best_in, made="{'best': VALUE, 'epoch': -1}", taken="state['best']"),
+    "best in a called dict": partial(best_in, made="dict(best=VALUE, epoch=-1)", taken="state['best']"),
+    "best in a list": partial(best_in, made="[VALUE, -1]", taken="bests[0]"),
+    "best in a namespace": partial(best_in, made="SimpleNamespace(best=VALUE)", taken="state.best", head=_SIMPLE),
+    "best in a record": partial(best_in, made="State()", taken="state.best", head=_STATE),
     "turned": partial(conditions, way="turned"),
     "passing": partial(conditions, way="passing"),
     "nested": partial(conditions, way="nested"),
@@ -685,6 +715,10 @@ CHANGES: Mapping[str, Callable[[Training], None]] = {
     ),
     "tried": partial(validated_if, text="try:\n    BODY\nexcept KeyboardInterrupt:\n    break"),
     "at last in any case": partial(validated_if, text="try:\n    pass\nfinally:\n    BODY"),
+    "history object": partial(
+        noted, text="h.add('NAME', VALUE)", made=f"{_HISTORY}\nh = History()", taken="h.last('NAME')"
+    ),
+    "logged": partial(noted, text="log['NAME'] = VALUE", made="log = {}", taken="log['NAME']"),
     "record": partial(noted, text="record = {'NAME': VALUE}\nresults.append(record)\nNAME = record['NAME']"),
 }
 #: What no fixture has been decided otherwise by, which a sample leaves out.

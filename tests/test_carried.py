@@ -59,6 +59,7 @@ def of_all(model):
 meter, plain, metric = Meter(), Plain(), 0
 acc_of = torchmetrics.Accuracy()
 total, right, accs, known = 0, 0, [], [1]
+counts = torch.zeros(1)
 best = 0
 """
 PASS = "with torch.no_grad():\n    for x, y in held_out:\n        "
@@ -81,6 +82,7 @@ def carried_in(epoch: str) -> str:
         pytest.param(
             f"{PASS}plain.update(hits(model(x), y))\nbest = max(best, plain.avg)", "self.total", id="an attribute"
         ),
+        pytest.param(f"{PASS}counts.add(hits(model(x), y))\nacc = counts / 9{BEST}", "counts", id="a tensor"),
         pytest.param(f"{PASS}acc_of.update(model(x), y)\nacc = acc_of.compute(){BEST}", "acc_of", id="torchmetrics"),
     ],
 )
@@ -98,6 +100,9 @@ def test_a_score_of_all_epochs_so_far_is_told(epoch: str, name: str) -> None:
         pytest.param(f"acc = validate(model, []){BEST}", id="another list in each epoch"),
         pytest.param(f"{PASS}right += hits(model(x), y)\nacc = right / 9{BEST}\nright = 0", id="begun anew at the end"),
         pytest.param(f"meter.clear()\n{PASS}meter.update(hits(x, y))\nacc = meter.average(){BEST}", id="a meter's own"),
+        pytest.param(
+            f"counts.zero_()\n{PASS}counts.add(hits(model(x), y))\nacc = counts / 9{BEST}", id="a tensor, set to zero"
+        ),
         pytest.param(f"begin(acc_of)\n{PASS}acc_of.update(model(x), y)\nacc = acc_of.compute(){BEST}", id="elsewhere"),
         pytest.param(f"acc = evaluate(model, right){BEST}\nright += 1", id="given the number of the turn"),
         pytest.param(f"acc = of_all(model){BEST}\ntotal += acc\nprint(total)", id="another sum"),

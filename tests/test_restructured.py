@@ -18,11 +18,11 @@ ADOPTED = ("integrated", "partial", "published", "release", "single_gpu")
 #: Where something is rightly asked, or told, of the changed project alone.
 ASKED = {
     "ddp_batch_scheduler": ("model-and-wrap", "build-tuple", "setup-tuple", "model-by-table"),
-    "ddp_imagenet_layout": ("arguments-dict", "settings-dict"),
     "ddp_while_steps": ("setup-dict",),
 }
 #: What went wrong once.
 MENDED = [
+    ("arguments-dict", "ddp_imagenet_layout"),
     ("class", "ddp_meters"),
     ("as", "ddp_published_transformer"),
     ("dict-model", "ddp_rank_zero"),

@@ -603,6 +603,58 @@ def test_a_counter_that_something_else_may_move_begins_each_round_where_it_began
     assert ("        if not pai_distributed.load_folder():\n            count = first" in rewritten(plan)) is not anew
 
 
+SET_UP = """
+def set_up(model):
+    first, stopper = 0, Stopper()
+    if os.path.exists("last.pt"):
+        state = torch.load("last.pt")
+        model.load_state_dict(state["model"])
+        first = state["epoch"]
+        RESTORED
+    return RETURNED
+
+"""
+
+
+@pytest.mark.parametrize(
+    "restored", ["pass", "stopper.bad = state['bad']", "stopper.load_state_dict(state['stopper'])"]
+)
+@pytest.mark.parametrize(
+    ("returned", "taken", "first", "stopper"),
+    [
+        pytest.param("first, stopper", "first, stopper", "first", "stopper", id="tuple"),
+        pytest.param("dict(first=first, stopper=stopper)", "parts", "parts['first']", "parts['stopper']", id="dict"),
+        pytest.param("Parts(first=first, stopper=stopper)", "parts", "parts.first", "parts.stopper", id="object"),
+    ],
+)
+def test_a_function_that_begins_the_training_leaves_out_what_ends_it_alone(
+    tmp_path: Path, returned: str, taken: str, first: str, stopper: str, restored: str
+) -> None:
+    """The number of the epoch that it returns as well is none of that, and needs no other value."""
+    text = resumed(ended=STOPS.replace("stopper", stopper)).replace("range(first, 10)", f"range({first}, 10)")
+    begun, end = text.index("    best, first"), text.index("    pass\n    for ")
+    text = f"{text[:begun]}    best = 0\n    {taken} = set_up(model)\n{text[end:]}"
+    function = SET_UP.replace("RETURNED", returned).replace("RESTORED", restored)
+    plan = plan_of(tmp_path, text.replace("\ndef main", f"{function}def main", 1))
+    assert plan.questions == []
+    guarded = f"        if not pai_distributed.load_folder():\n            {restored}\n" in rewritten(plan)
+    assert guarded is (restored != "pass")
+
+
+@pytest.mark.parametrize(
+    ("key", "guarded"), [pytest.param("'test'", False, id="another"), pytest.param("'first'", True, id="the one")]
+)
+def test_an_option_in_a_dict_is_not_of_a_checkpoint_as_another_is(tmp_path: Path, key: str, guarded: bool) -> None:
+    begun = f"if args[{key}]:\n    return"
+    text = resumed("args['first'] = state['epoch']", begun).replace("import os", "import argparse, os")
+    text = text.replace("range(first, 10)", "range(args['first'], 10)")
+    text = text.replace("    best, ", "    args = vars(argparse.ArgumentParser().parse_args())\n    best, ")
+    text = rewritten(
+        plan_of(tmp_path, text.replace("def main():", "def main():\n    begin({})\n\n\ndef begin(given):"))
+    )
+    assert ("if not pai_distributed.load_folder():\n            return" in text) is guarded
+
+
 def configured(made: str, asked: str, changed: str = "pass") -> str:
     """Return the script with what it makes of options that a checkpoint may have, and asks for at the end."""
     taken = "known = dict(epochs=10)\n        if resumes:\n            known = torch.load('last.pt')\n"

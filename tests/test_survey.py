@@ -3408,7 +3408,10 @@ def test_best_kept_by_a_function_that_trains_and_validates(old: str, new: str, s
             "validate(model)", "if x:\n        return 0, acc\n    return acc, 0", ["acc"], id="at several places"
         ),
         pytest.param("validate(model)", "for acc in accs:\n        log(acc)\n    return acc, 1", [], id="last of all"),
-        pytest.param("log(validate(model))", "return acc", [], id="not dropped"),
+        pytest.param("log(validate(model))", "return acc", ["acc"], id="given to a call alone"),
+        pytest.param("print(f'{validate(model):.3f}')", "return acc", ["acc"], id="written alone"),
+        pytest.param("print(validate(model) if epoch > 3 else 0)", "return acc", [], id="in some turns alone"),
+        pytest.param("if done: pass\nelif validate(model) > 9: pass", "return acc", [], id="on some ways alone"),
     ],
 )
 def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[str]) -> None:
@@ -3416,6 +3419,73 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         s.expression
         for s in survey_of(script(call, f"def validate(net):\n    loss, acc, top1 = run(net)\n    {last}")).scores
     ] == score
+
+
+VALIDATES_BY_TWO = "def validate(net):\n    loss, acc = run(net)\n    return {'acc': acc, 'loss': loss}"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "functions"),
+    [
+        pytest.param(
+            "best = max(best, validate(model))", "def validate(net):\n    acc = run(net)\n    return acc", id="max"
+        ),
+        pytest.param(
+            "if validate(model)['acc'] > best:\n    best = validate(model)['acc']", VALIDATES_BY_TWO, id="an item"
+        ),
+        pytest.param(
+            "if judge.evaluate(model) > best:\n    best = judge.evaluate(model)",
+            "class Judge:\n    def evaluate(self, net):\n        acc = run(net)\n        return acc\n\njudge = Judge()",
+            id="a method",
+        ),
+    ],
+)
+def test_what_is_validated_within_an_expression_is_not_validated_again(
+    tmp_path: Path, epoch: str, functions: str
+) -> None:
+    plan = plan_of(tmp_path, script(f"{epoch}\nprint(best)", f"{functions}\nbest = 0.0"))
+    text = rewritten(plan)
+    assert plan.questions == []
+    assert "    pai_distributed.note_score(acc)\n" in text
+    assert "report_validation_score(pai_distributed.noted_score(), model" in text
+    assert "best = pai_distributed.best_so_far(best)" in text
+
+
+OUTSIDE = """
+class History:
+    def __init__(self):
+        self.values, self.newest = defaultdict(list), {}
+
+    def add(self, name, value):
+        self.values[name].append(value)
+        self.newest[name] = value
+
+    def last(self, name):
+        return self.values[name][-1]
+
+def memory():
+    return torch.cuda.max_memory_allocated()
+
+
+history = History()
+best = 0.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("score", "found"),
+    [
+        pytest.param("history.last('acc')", True, id="a method"),
+        pytest.param("history.newest['acc']", True, id="an item"),
+        pytest.param("torch.cuda.max_memory_allocated('acc')", False, id="of a library"),
+        pytest.param("optimizer.param_groups[0]['lr']", False, id="of a library's object"),
+        pytest.param("memory()", False, id="a function that validates nothing"),
+    ],
+)
+def test_score_of_an_object_that_the_loop_fills(score: str, found: bool) -> None:
+    epoch = f"history.add('acc', validate(model))\nif {score} > best:\n    best = {score}\n    torch.save(model, path)"
+    scores = survey_of(script(epoch, OUTSIDE)).scores
+    assert [(one.expression, one.direction, one.best) for one in scores] == ([(score, "max", "best")] if found else [])
 
 
 @pytest.mark.parametrize(
@@ -6989,6 +7059,51 @@ Trainer(Net()).fit()
             id="a dict that is kept whole",
         ),
         pytest.param(script(TAKEN, "best = (0.0, 0)").replace("BEST", "best[0]"), "", id="an item of a tuple"),
+        pytest.param(script(TAKEN, "best = [0.0, 0]").replace("BEST", "best[0]"), "best[0]", id="an item of a list"),
+        pytest.param(script(TAKEN, "best = [*old]").replace("BEST", "best[0]"), "", id="an item that is not seen"),
+        pytest.param(
+            script(TAKEN, "best = {'acc': 0.0}\nif resume:\n    best = torch.load(path)").replace(
+                "BEST", "best['acc']"
+            ),
+            "best['acc']",
+            id="an item of a dict, or of a checkpoint",
+        ),
+        pytest.param(
+            script(TAKEN, "best = dict(acc=0.0)").replace("BEST", "best['acc']"), "best['acc']", id="of a called dict"
+        ),
+        pytest.param(
+            script("acc = validate(model)\nif acc > best['acc']:\n    best.update(acc=acc)", "best = {'acc': 0.0}"),
+            "best['acc']",
+            id="given by a method",
+        ),
+        pytest.param(
+            script("acc = validate(model)\nif acc > best['acc']:\n    best.update(loss=acc)", "best = {'acc': 0.0}"),
+            "",
+            id="another item given by a method",
+        ),
+        pytest.param(
+            script(TAKEN.replace("= acc", "= torch.tensor(acc)"), "BEST = torch.tensor(0.0)").replace("BEST", "best"),
+            "best",
+            id="made of the score",
+        ),
+        pytest.param(
+            script(TAKEN, "state = SimpleNamespace(best=0.0)").replace("BEST", "state.best"),
+            "state.best",
+            id="of a namespace",
+        ),
+        pytest.param(
+            script(TAKEN, "class State:\n    best: float = 0.0\n\n\nstate = State()").replace("BEST", "state.best"),
+            "state.best",
+            id="of a class",
+        ),
+        pytest.param(
+            script(
+                "new = validate(model)\nif new.acc > best.acc:\n    best = new",
+                "Result = namedtuple('Result', 'acc')\nbest = Result(acc=0.0)",
+            ),
+            "",
+            id="of what cannot be set",
+        ),
     ],
 )
 def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
@@ -7056,6 +7171,8 @@ def test_a_best_of_an_object_that_gives_more_is_each_rounds_own(after: str, lost
         pytest.param("acc > log.top[1]", "log.top = (epoch, acc)", "acc", "log.top[1]", id="in an attribute"),
         pytest.param("max(seen) == seen[-1]", "pass", "seen[-1]", "seen", id="of a list"),
         pytest.param("max(seen) == seen[-1]", "print()", "acc", "", id="of a list, saving nothing"),
+        pytest.param("np.argmax(seen) == epoch", "pass", "seen[-1]", "seen", id="the place of it in a list"),
+        pytest.param("np.argmax(seen) == epoch", "print()", "seen[-1]", "", id="its place, saving nothing"),
     ],
 )
 def test_a_best_that_cannot_be_given_begins_anew(test: str, taken: str, score: str, lost: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Set
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.nodes import attribute_asked, children, dotted, mentions, nodes_in
+from retrofit.survey.nodes import attribute_asked, children, dotted, key_of, mentions, nodes_in
 from retrofit.survey.reaching import conditions, reaching_of
 from retrofit.survey.scopes import Scope
 
@@ -37,19 +37,23 @@ class Holding:
 
     def holds(self, node: cst.CSTNode) -> bool:
         """Whether an expression may hold such a value."""
-        waiting: list[tuple[cst.CSTNode, Scope]] = [(node, self._index.scope_of(node))]
-        seen: set[cst.CSTNode] = set()
+        waiting: list[tuple[cst.CSTNode, Scope, str]] = [(node, self._index.scope_of(node), "")]
+        seen: set[tuple[cst.CSTNode, str]] = set()
         while waiting:
-            here, scope = waiting.pop()
+            here, scope, key = waiting.pop()  # of the only item that is taken out of it, if that is told
             if here in self._made:
                 return True
-            if here in seen or here in self._free:
+            if (here, key) in seen or here in self._free:
                 continue
-            seen.add(here)
+            seen.add((here, key))
             name = dotted(here)
             if name is not None:
                 if self._beside.isdisjoint(name.split(".")[1:]) and not self._denied(name, here):
-                    waiting += self._reaching.gives(name, here, scope)
+                    given = self._reaching.gives(name, here, scope, key)
+                    waiting += [(one, there, key if dotted(one) is not None else "") for one, there in given]
+                continue
+            if isinstance(here, cst.Subscript) and (told := key_of(here)) and dotted(here.value) is not None:
+                waiting.append((here.value, scope, told))
                 continue
             if isinstance(here, cst.Attribute) and here.attr.value in self._beside:
                 continue
@@ -58,14 +62,14 @@ class Holding:
             if isinstance(here, cst.Call) and self._index.qualified(here.func).startswith("torch.optim."):
                 continue  # it holds parameters, and is no way to what they are of
             if isinstance(here, cst.IfExp):
-                waiting += [(here.body, scope), (here.orelse, scope)]
+                waiting += [(here.body, scope, ""), (here.orelse, scope, "")]
                 continue
             functions = self._flow.run_by(here) if isinstance(here, cst.Call) else []
             returned = [(value, one) for one in functions for value in self._index.returned(one)]
-            waiting += returned
+            waiting += [(value, one, "") for value, one in returned]
             if not returned or any(one.inner for one in functions):  # what it makes may hold what it is given
-                waiting += [(child, scope) for child in children(here)]
-        self._free |= seen
+                waiting += [(child, scope, "") for child in children(here)]
+        self._free |= {one for one, key in seen if not key}
         return False
 
     def holds_in_turn(self, node: cst.CSTNode) -> bool:

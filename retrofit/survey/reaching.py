@@ -28,7 +28,7 @@ class Reaching:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._given: dict[tuple[cst.CSTNode, Scope], list[tuple[cst.CSTNode, Scope]]] = {}
+        self._given: dict[tuple[cst.CSTNode, Scope, str], list[tuple[cst.CSTNode, Scope]]] = {}
         self._under: dict[cst.CSTNode, list[tuple[object, cst.BaseExpression, bool]]] = {}
         self._parts: defaultdict[str, list[Binding]] = defaultdict(list)
         for bound in (*flow.index.bindings, *flow.index.items, *flow.index.appended):
@@ -38,18 +38,19 @@ class Reaching:
         self._giving: dict[tuple[str, Scope], set[cst.CSTNode]] = {}
         self._kept: dict[tuple[str, Statement | Scope], tuple[int, range, set[Scope]]] = {}
 
-    def gives(self, name: str, read: cst.CSTNode, scope: Scope) -> list[tuple[cst.CSTNode, Scope]]:
+    def gives(self, name: str, read: cst.CSTNode, scope: Scope, key: str = "") -> list[tuple[cst.CSTNode, Scope]]:
         """Return what gives a name, what stands before its dots, an item of it or an attribute of any object a value.
 
         Args:
             read: where its value is asked for.
             scope: of that place.
+            key: of the only item that is taken out of it, "" for none, or where that is not written.
         """
-        if (read, scope) not in self._given:
-            self._given[read, scope] = list(self._gives(name, read, scope))
-        return self._given[read, scope]
+        if (read, scope, key) not in self._given:
+            self._given[read, scope, key] = list(self._gives(name, read, scope, key))
+        return self._given[read, scope, key]
 
-    def _gives(self, name: str, read: cst.CSTNode, scope: Scope) -> Iterator[tuple[cst.CSTNode, Scope]]:
+    def _gives(self, name: str, read: cst.CSTNode, scope: Scope, key: str) -> Iterator[tuple[cst.CSTNode, Scope]]:
         parts, here = name.split("."), self._flow.index.statement(read)
         for number in range(1, len(parts) + 1):
             holder, variable = self._flow.variable(".".join(parts[:number]), scope)
@@ -68,6 +69,7 @@ class Reaching:
             for bound in bindings:
                 gone = bound.value is None or self.replaced(bound.target, bound.statement, here)
                 gone = gone or self._of_another(bound, own, made)
+                gone = gone or (number == len(parts) - 1 and _is_of_another_key(bound, key))
                 if bound.value is not None and not gone and not self._excluded(bound.value, read):
                     yield bound.value, bound.statement.scope
 
@@ -179,6 +181,12 @@ class Reaching:
 def reaching_of(flow: Flow) -> Reaching:
     """Return what tells it of a project: one alone, as all that asks about the same one asks the same."""
     return Reaching(flow)
+
+
+def _is_of_another_key(bound: Binding, key: str) -> bool:
+    """Whether what gets a value is an item by a key that is written, and not the one by some key."""
+    given = bound.target.partition("[")[2].partition("]")[0]
+    return key != "" and given[:1] in ("'", '"') and given[1:-1] != key.strip("'")
 
 
 def _outlives(name: str, scope: Scope) -> bool:

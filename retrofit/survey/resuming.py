@@ -14,11 +14,11 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import dotted, exits, last_name, method_name, named_in, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, exits, key_of, last_name, method_name, named_in, names_in, nodes_in, receiver
 from retrofit.survey.order import first_values, leading_to, leads_to, may_follow, may_lack_value, runs_always
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.values import formatted, unquoted
+from retrofit.survey.scores.values import element_of, formatted, unquoted, written_items
 from retrofit.survey.settings import calls_by_name
 from retrofit.survey.sites.folder import Resumption
 from retrofit.survey.sites.loop import EpochLoop
@@ -61,7 +61,7 @@ class _Loaded:
         self._loaded, self._training = Holding(loads, flow), leading_to(loops, flow)
         self._loads = [index.statement(call) for call in loads]
         self._inside = {loop.statement for loop in loops}
-        self._asked = [one for loop in loops for one in _ending(index, flow, loop)]
+        self._asked = _within_functions(flow, [one for loop in loops for one in _ending(index, flow, loop)])
 
     def _is_loaded(self, node: cst.CSTNode, here: Statement) -> bool:
         """Whether an expression may be of a checkpoint, which is loaded by then."""
@@ -176,7 +176,7 @@ class _Loaded:
         ending = {variable for variable, _ in self._asked} | {*_named(index, flow, self._inside)}
         settings = {variable for variable, _ in self._asked if _holds_settings(index, flow, variable, self._asked)}
         parts = {name.removeprefix("self.") for _, name in ending}
-        for here, names, value in _given(index):
+        for here, names, value, item in _given(index):
             given = {v for name in names for v in _variables(flow, name, here.scope)}
             given |= {v for name in names for v in _handed_over(flow, name, here)}
             given -= settings - {flow.variable(name, here.scope) for name in names}
@@ -185,9 +185,11 @@ class _Loaded:
                 continue
             if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
                 continue  # a part of it may be of the checkpoint, and the rest is needed
-            if _is_setting(index, value, [part for variable, part in self._asked if variable in given]):
+            asked = [part for variable, part in self._asked if variable in given]
+            if _is_setting(index, value, asked) or not self._is_early(here):
                 continue
-            if not self._is_early(here) or not self._is_loaded(value, here):
+            decide = [one for one, _ in _that_decide(flow, value, item, asked)]
+            if not any(self._is_loaded(one, here) for one in decide if one is value or dotted(one) is None):
                 continue
             attributes = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
             alone = [*attributes, *(name for name in names if _alone_gives(index, name, here))]
@@ -385,10 +387,12 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Variabl
             tests += [choice.test] if isinstance(choice, cst.If) else []
     counters = {loop.target, *loop.resumed}
     for test in tests:
-        for name in names_in(test):
+        for part in named_in(test):
+            name = dotted(part) or ""
             if name not in counters and name != "self":
                 whole = next(_variables(flow, name, index.scope_of(test)))
-                yield whole, name.removeprefix(whole[1]).removeprefix(".")
+                key = (key_of(index.parents[part]) or "").strip("'")
+                yield whole, name.removeprefix(whole[1]).removeprefix(".") or key
 
 
 def _named(index: Index, flow: Flow, training: Collection[Statement]) -> Iterator[Variable]:
@@ -443,13 +447,54 @@ def _counts_to_the_end(index: Index, flow: Flow, name: str, here: Statement, loo
     return flow.variable(name, loop.scope) == meant and any(map(increments, bound))
 
 
-def _given(index: Index) -> Iterator[tuple[Statement, list[str], cst.BaseExpression]]:
-    """Yield what gives a name or an attribute a value, or is told to take one: the statement, the name, the value."""
+def _that_decide(
+    flow: Flow, value: cst.BaseExpression, item: int | None, asked: list[str]
+) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """Yield what of a value decides, and the part of that: of what a local function returns, what is asked for.
+
+    Args:
+        item: the element that a name gets, None for the whole.
+        asked: the parts of it that decide, "" for the whole.
+    """
+    function = flow.called(value) if isinstance(value, cst.Call) else None
+    returned = [element_of(one, item) for one in flow.index.returned(function)]
+    for one in returned:
+        items = written_items(flow.index, one) if isinstance(one, cst.Dict) else []
+        parts = {key[1:-1]: part for key, part in items}
+        if isinstance(one, cst.Call) and flow.class_made(one) is None:
+            parts |= {arg.keyword.value: arg.value for arg in one.args if arg.keyword is not None}
+        for name, _, rest in (part.partition(".") for part in asked):
+            if name in parts:
+                yield parts[name], rest
+            else:
+                yield (value, "") if one is None else (one, f"{name}.{rest}".strip("."))
+    if not returned:
+        yield value, ""
+
+
+def _within_functions(flow: Flow, asked: list[tuple[Variable, str]]) -> list[tuple[Variable, str]]:
+    """Return what decides, and what that is in the functions that return it: `stopper` of `return first, stopper`."""
+    found = [*asked]
+    for variable, part in found:  # which becomes longer
+        for one in flow.sources(variable):
+            for told, rest in _that_decide(flow, one.value, one.item, [part]) if one.value is not None else ():
+                name = dotted(told) if told is not one.value else None
+                inner = (flow.variable(name, flow.index.scope_of(told)), rest) if name is not None else None
+                found += [inner] if inner is not None and inner not in found else []
+    return found
+
+
+def _given(index: Index) -> Iterator[tuple[Statement, list[str], cst.BaseExpression, int | None]]:
+    """Yield what gives a name or an attribute a value, or is told to take one.
+
+    Yields:
+        the statement, the name, the value, and which of its elements the name gets, None for the whole.
+    """
     for bound in index.bindings:
         if bound.value is not None:
-            yield bound.statement, [bound.target], bound.value
+            yield bound.statement, [bound.target], bound.value, bound.item
     for call in index.calls:
         told = dotted(receiver(call))
         if told is not None and isinstance(index.parents.get(call), cst.Expr):
             for arg in call.args:
-                yield index.statement(call), [told], arg.value
+                yield index.statement(call), [told], arg.value, None

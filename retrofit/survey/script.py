@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain
 
 import libcst as cst
 
@@ -62,7 +62,7 @@ from retrofit.survey.scores import can_be_named, decides, find_hints, find_measu
 from retrofit.survey.scores.making import TRAINED, without_gradients
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained
-from retrofit.survey.scores.values import is_measured_there
+from retrofit.survey.scores.validation import runs_with_its_statement, validates_there
 from retrofit.survey.shares import find_shares
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import Spawn
@@ -323,15 +323,13 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
 
 
 def _take_where_measured(script: Script, flow: Flow) -> None:
-    """Let a score that a call in another expression measures be taken there, where that stays and always runs."""
+    """Let a score be taken from within the expression that validates for it, where that stays."""
     index, going = script.index, {script.index.statement(step.node) for step in script.steps if step.removed}
-    either = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Lambda)
     for score in script.scores:
         node = score.node
         if score.kept is not None or not isinstance(node, cst.BaseExpression) or index.statement(node) in going:
             continue
-        around = takewhile(lambda part: not isinstance(part, cst.BaseStatement), index.ancestors(node))
-        if is_measured_there(flow, node) and not any(isinstance(part, either) for part in around):
+        if validates_there(index, flow, node) and runs_with_its_statement(index, node):
             score.anchors["taken"] = node
 
 

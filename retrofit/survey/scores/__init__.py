@@ -41,7 +41,7 @@ from retrofit.survey.scores.namesakes import namesakes
 from retrofit.survey.scores.site import can_be_brought, comes_with_steps, score_site, taken_at
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
-from retrofit.survey.scores.validation import named_scores
+from retrofit.survey.scores.validation import may_be_taken, named_scores
 from retrofit.survey.scores.values import code_of, counts_turns, in_loop, variable_of, whole_of
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
@@ -122,12 +122,12 @@ def _groups(
         return kinds.of(one.node)[0] == "" and making.of(one.node) == EVALUATED
 
     tracked = [one for one in tracked if one.direction or measured(one)]
-    tracked = tracked or [*filter(measured, tracked_scores(index, code_of(index, loop), calls=True))]
-    tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
+    found = (*as_numbers(index, flow, tracked), *found_better(index, flow, loop))
+    tracked = [one for one in found if may_be_taken(index, flow, one.node)]
     plateau = list(given_to_plateau(index, loop, schedulers))
     kept, keepers = kept_scores(index, flow, loop)
     tracked = tracked or list(best_of_history(index, flow, loop))
-    watched = list(watched_scores(index, flow, loop))
+    watched = [one for one in watched_scores(index, flow, loop) if may_be_taken(index, flow, one.node)]
     groups: list[tuple[str, Callable[[], Iterable[Candidate]]]] = [
         (BEST, lambda: [*tracked, *kept]),
         (PLATEAU, lambda: plateau),

@@ -13,10 +13,10 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in
-from retrofit.survey.order import first_values, may_lack_value
+from retrofit.survey.loops import VALIDATES, called_in
+from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
+from retrofit.survey.scores.begun import begun_with
 from retrofit.survey.scores.patience import around, counts_to_an_end
 from retrofit.survey.scores.values import (
     bare_of,
@@ -27,12 +27,12 @@ from retrofit.survey.scores.values import (
     is_size,
     mean_of,
     part_of,
-    parted,
     root_of,
     taken_by_turn,
+    unquoted,
+    variable_of,
     way_to_root,
     without_margin,
-    written_items,
 )
 from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.scores.words import BEST, Candidate, told_by_name
@@ -48,14 +48,12 @@ def tracked_scores(
     inside: Callable[[cst.CSTNode], bool],
     given: list[str] | None = None,
     taking: Sequence[Binding] = (),
-    calls: bool = False,
 ) -> Iterator[Candidate]:
     """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`.
 
     Args:
         given: names that have a value there besides those that it binds.
         taking: what gives a best so far to others, as a `return` does, as if it gave it to the same variable.
-        calls: whether a call may be a score that nothing keeps: `best = max(best, validate(model))`.
     """
     bindings = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)] + [*taking]
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
@@ -75,9 +73,8 @@ def tracked_scores(
         return bool(made) and len(values) == len(made) and code not in names and not kept
 
     def is_score(node: cst.BaseExpression, best: cst.BaseExpression | None = None) -> bool:
-        kinds = (cst.Attribute, cst.Call) if calls else (cst.Attribute,)
-        known = root_of(node) in bound or isinstance(bare_of(node), kinds)
-        if not known or (BEST.search(index.source.code(node).rpartition(".")[2]) and not made_anew(node, best)):
+        name = index.source.code(node).rpartition(".")[2]
+        if not _is_known(index, node, bound) or (BEST.search(name) and not made_anew(node, best)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
         return not any(taken_by_turn(index, inside, value) or is_size(value) for value in [node, *values])
@@ -118,6 +115,32 @@ def tracked_scores(
                     told = "max" if better * sense > 0 else "min"
                     history = index.source.code(best.args[0].value) if _best_of_history(best) else ""
                     yield Candidate(score, told, evidence, root_of(best), history, saved=bool(history))
+
+
+def _is_known(index: Index, node: cst.BaseExpression, bound: set[str]) -> bool:
+    """Whether code makes a value, or it is a part of an object of the project's own, or what a validation tells.
+
+    Args:
+        bound: the names that the code gives a value.
+    """
+    bare, root = bare_of(node), root_of(node)
+    if root in bound or isinstance(bare, cst.Attribute):
+        return True
+    if not isinstance(bare, cst.Subscript) and receiver(bare) is None:
+        return _is_validation(index, root)
+    held = {root, variable_of(bare)}
+    return _is_validation(index, root) or any(_makes_own(index, b.value) for b in index.bindings if b.target in held)
+
+
+def _is_validation(index: Index, name: str) -> bool:
+    return bool(VALIDATES.search(name)) and any(one.name == name and one.kind == "function" for one in index.scopes)
+
+
+def _makes_own(index: Index, value: cst.BaseExpression | None) -> bool:
+    """Whether a value is a collection that is written out, or an object of a class of the project."""
+    name = last_name(value.func) if isinstance(value, cst.Call) else ""
+    made = name != "" and any(one.name == name and one.kind == "class" for one in index.scopes)
+    return made or isinstance(value, (cst.Dict, cst.List))
 
 
 def _read_as(
@@ -178,64 +201,9 @@ def kept_as_number(index: Index, loop: EpochLoop, candidate: Candidate) -> bool:
 
 def _carried_over(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
     """Return what holds the best score already before the epoch loop, on every way there, "" where nothing does."""
-    name, begun = _begun(index, flow, loop, candidate)
+    name, begun = begun_with(index, flow, loop, candidate)
     numbers = (cst.Integer, cst.Float, cst.UnaryOperation, cst.Call, cst.Attribute)
     return name if any(isinstance(value, numbers) or dotted(value) == "None" for value in begun) else ""
-
-
-def _begun(
-    index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
-) -> tuple[str, list[cst.BaseExpression | None]]:
-    """Return what the epoch loop calls that which holds the best score, and the values with which it may begin."""
-    name = _in_the_loop(index, flow, loop, candidate)
-    root, keys = parted(name)
-    begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
-    if keys and not begun and all(re.fullmatch(r"""(["'])\w+\1""", key) for key in keys):
-        begun = [b.value for b in first_values(index, flow, loop, root)]
-        for key in keys:
-            begun = [dict(written_items(index, value)).get(key) for value in begun if isinstance(value, cst.Dict)]
-    return name, begun
-
-
-def begins_at(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[str, str]:
-    """Return the direction that the first value of a best so far tells, and that value's code; "" where none does."""
-    _, begun = _begun(index, flow, loop, candidate)
-    codes = {index.source.code(value) for value in begun if value is not None}
-    told = {_begins(code) for code in codes}
-    return (told.pop(), codes.pop()) if len(told) == len(codes) == 1 else ("", "")
-
-
-def _begins(code: str) -> str:
-    """Return the direction in which a first value can be bettered: any score is lower than infinity, higher than 0."""
-    bare = re.sub(
-        r"""\bfloat\((["'])([+-]?)inf(inity)?\1\)|\b(np|numpy|math|torch)\.inf\b|\bsys\.maxsize\b""", r"\2inf", code
-    )
-    try:
-        number = float(bare.replace(" ", "").replace("--", ""))
-    except ValueError:
-        return ""
-    return "max" if number <= 0 else "min" if number >= 1000 else ""
-
-
-def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
-    """Return what the epoch loop calls that which holds the best score where it is compared, "" for nothing."""
-    holder, keeper = candidate.holder, candidate.keeper
-    if keeper is None or keeper is loop.scope:
-        return holder
-    root, bracket, key = holder.partition("[")
-    variable, names = flow.variable(root, keeper), [root]
-    if root in keeper.parameters:
-        given = {dotted(source.value) for source in flow.sources(variable) if source.scope is loop.scope}
-        return f"{own}{bracket}{key}" if len(given) == 1 and (own := given.pop()) else ""
-    if root.startswith("self."):
-        calls = [call for call in index.calls if in_loop(index, loop, call)]
-        held = [call.func.value for call in calls if isinstance(call.func, cst.Attribute)]
-        held += [arg.value for call in calls for arg in call.args]  # to a function that calls its method
-        sure = [name for name in sorted(loop.scope.names) if not may_lack_value(name, loop.statement, index)]
-        names += [f"{name}{root[4:]}" for name in (*map(dotted, held), *sure) if name is not None]
-    elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
-        return ""  # an assignment would make it a variable of the loop's function, or file
-    return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
 
 
 def _chooses_by_itself(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
@@ -244,6 +212,7 @@ def _chooses_by_itself(index: Index, flow: Flow, loop: EpochLoop, best: str, can
     inside = [b for b in index.bindings if within(b.statement.node)]
     bests = {one.partition("[")[0] for one in (best, candidate.holder)}
     others = {b.target for b in inside}.union(loop.target.split(", "), *(b.statement.scope.parameters for b in inside))
+    others |= {root_of(candidate.node), *(names_in(candidate.call.func) if candidate.call is not None else ())}
     keeping = {part for b in inside if b.target.partition("[")[0] in bests for part in b.statement.path}
     for statement in index.statements:
         if isinstance(statement.node, cst.If) and statement not in keeping and within(statement.node):
@@ -378,8 +347,11 @@ def best_of_history(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candi
             inner = around[around.index(loop.statement) + 1 :] if loop.statement in around else around
             once = not any(isinstance(p.node, (cst.For, cst.While)) for p in inner)
             if once and one.target == f"{index.source.code(history)}[-1]":
-                evidence = f"{index.place(node)}: {index.source.code(node)}"
-                yield Candidate(cst.parse_expression(one.target), direction, evidence, made=one.statement)
+                evidence, code = f"{index.place(node)}: {index.source.code(node)}", index.source.code(history)
+                asked = [part for part in (node, *index.ancestors(node)) if isinstance(part, cst.Comparison)]
+                saved = any(_saves(index, part) for part in asked)
+                newest = cst.parse_expression(one.target)
+                yield Candidate(newest, direction, evidence, holder=code, saved=saved, made=one.statement)
 
 
 def as_numbers(index: Index, flow: Flow, found: list[Candidate]) -> Iterator[Candidate]:
@@ -567,12 +539,28 @@ def _takers(
         wanted.update(map(code, way_to_root(score)))  # kept whole: `if stats["acc"] > best["acc"]: best = stats`
     holders = {code(best), root_of(best), *([code(best.value)] if isinstance(best, cst.Subscript) else [])}
     taken = [b for b in bindings if b.target in holders and b.value is not None]
+    takers = []
     if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
         parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
         takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
-    else:
-        takers = []
-    return takers + [b.statement for b in taken if b.value is not None and code(bare_of(b.value)) in wanted]
+        updates = [call for call, held in index.method_calls("update") if code(held) == code(best.value)]
+        takers += [index.statement(call) for call in updates if _is_given(index, call, best, wanted)]
+    return takers + [b.statement for b in taken if b.value is not None and _is_taken(index, b.value, wanted)]
+
+
+def _is_taken(index: Index, value: cst.BaseExpression, wanted: set[str]) -> bool:
+    """Whether a value is one of some, or what a call makes of one: `acc`, `acc.item()`, `torch.tensor(acc)`."""
+    made = isinstance(value, cst.Call) and last_name(value.func) not in ("max", "min")  # which choose: told by itself
+    parts = nodes_in(value) if made else [value]
+    return any(isinstance(part, cst.BaseExpression) and index.source.code(part) in wanted for part in parts)
+
+
+def _is_given(index: Index, call: cst.Call, item: cst.Subscript, wanted: set[str]) -> bool:
+    """Whether a call gives one of some values to an item by its key: `best.update(acc=acc)`."""
+    values = [part for arg in call.args if (part := part_of(index, arg.value, item)) is not None]
+    key = unquoted(index.source.code(item.slice[0].slice))
+    values += [arg.value for arg in call.args if arg.keyword is not None and f"'{arg.keyword.value}'" == key]
+    return any(_is_taken(index, value, wanted) for value in values)
 
 
 def _whole(index: Index, test: cst.CSTNode) -> cst.CSTNode:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.scores.best import begins_at
+from retrofit.survey.scores.begun import begins_at
 from retrofit.survey.scores.controls import deciders, related
 from retrofit.survey.scores.making import TRAINED, Making
 from retrofit.survey.scores.values import bare_of, written

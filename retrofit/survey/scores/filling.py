@@ -15,7 +15,7 @@ from retrofit.survey.scores.values import bare_of, only_begins, unquoted, variab
 
 #: Methods by which a collection or a meter takes in a value, and by which it begins anew.
 FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
-EMPTIES = ("reset", "clear", "__init__")
+EMPTIES = ("reset", "clear", "__init__", "zero_", "fill_", "fill")
 
 
 def parts_of(index: Index, node: cst.BaseExpression) -> set[str]:

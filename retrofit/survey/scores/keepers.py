@@ -24,7 +24,7 @@ from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
 from retrofit.survey.scores.namesakes import made_of
 from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.standins import StandIns
-from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
+from retrofit.survey.scores.validation import called_by, is_validation, runs_with_its_statement, validation_functions
 from retrofit.survey.scores.values import (
     bare_of,
     calls_method,
@@ -433,7 +433,7 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
             for _, part in returned_parts(index, value):
                 code = index.source.code(part)
                 direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
-                if direction and not written_items(index, part) and isinstance(index.parents[call], cst.Expr):
+                if direction and not written_items(index, part) and runs_with_its_statement(index, call):
                     candidate = Candidate(part, told_by_name(code), f"{index.place(part)}: {index.source.code(part)}")
                     handed = _handed_back(index, flow, loop, function, call, candidate)
                     yield from [handed] if handed is not None else []

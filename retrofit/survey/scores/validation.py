@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
-from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leaves_loop
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.conditions import rules_out
@@ -82,6 +82,26 @@ def is_validation(index: Index, function: Scope) -> bool:
     inside = range(at.order, at.last + 1)
     trains = any(index.statement(call).order in inside for call, _ in index.method_calls("backward"))
     return not trains and any(without_gradients(index, part.node) for part in index.statements if part.order in inside)
+
+
+def validates_there(index: Index, flow: Flow, node: cst.BaseExpression) -> bool:
+    """Whether an expression calls a validation where it stands, which it would do again elsewhere."""
+    calls = [part for part in nodes_in(node, cst.Lambda) if isinstance(part, cst.Call) and part in index.parents]
+    functions = [function for call in calls if (function := flow.called(call)) is not None]
+    return any(is_validation(index, function) for function in functions)
+
+
+def runs_with_its_statement(index: Index, node: cst.CSTNode) -> bool:
+    """Whether an expression that gets no name is evaluated whenever its statement is."""
+    stops = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Lambda, cst.NamedExpr, cst.Return, cst.BaseStatement)
+    around = next(one for one in index.ancestors(node) if isinstance(one, stops))
+    simple = isinstance(around, (cst.If, cst.SimpleStatementLine)) and around is index.statement(node).node
+    return simple and not isinstance(index.parents[node], (cst.Assign, cst.AnnAssign, cst.AugAssign))
+
+
+def may_be_taken(index: Index, flow: Flow, node: cst.BaseExpression) -> bool:
+    """Whether a score can be handed over without validating once more: by its name, or from where it is made."""
+    return not validates_there(index, flow, node) or runs_with_its_statement(index, node)
 
 
 def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Binding, cst.Call]]:

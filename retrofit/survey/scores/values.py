@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
@@ -261,12 +260,6 @@ def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpr
             if isinstance(parent, _TARGETS) or getattr(parent, "target", None) is node:
                 return node
     raise LookupError(target)
-
-
-def is_measured_there(flow: Flow, node: cst.BaseExpression) -> bool:
-    """Whether a function of the project measures a value where its expression stands, and would again elsewhere."""
-    calls = [part for part in nodes_in(node, cst.Lambda) if isinstance(part, cst.Call)]
-    return any(flow.called(call) is not None and flow.class_made(call) is None for call in calls)
 
 
 def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:

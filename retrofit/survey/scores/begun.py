@@ -1,0 +1,92 @@
+"""With what the best score so far begins, and what the epoch loop calls that which holds it."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
+from retrofit.survey.nodes import dotted
+from retrofit.survey.order import first_values, may_lack_value
+from retrofit.survey.scores.values import in_loop, parted, unquoted, written_items
+from retrofit.survey.scores.words import Candidate
+from retrofit.survey.sites.loop import EpochLoop
+
+
+def begun_with(
+    index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
+) -> tuple[str, list[cst.BaseExpression | None]]:
+    """Return what the epoch loop calls that which holds the best score, and the values with which it may begin."""
+    name = _in_the_loop(index, flow, loop, candidate)
+    begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
+    return name, begun or _parts_begun(index, flow, loop, name)
+
+
+def _parts_begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[cst.BaseExpression | None]:
+    """Return what an item, or an attribute that is set anew, has of what is made as a whole: `State(best=0.0)`."""
+    holder, keys = parted(name)
+    if not keys and any(b.target == name for b in index.bindings):
+        holder, _, key = name.rpartition(".")
+        keys = [f"'{key}'"]
+    keys = [unquoted(key) for key in keys]
+    if not (holder and keys) or not all(re.fullmatch(r"'\w+'|\d+", key) for key in keys):
+        return []
+    begun = [b.value for b in first_values(index, flow, loop, holder)] or _parts_begun(index, flow, loop, holder)
+    for key in keys:  # those that are seen, as the script reads it whatever it was given
+        parts = [_parts_of(index, flow, value) for value in begun if value is not None]
+        begun = [part[key] for part in parts if key in part]
+    return begun
+
+
+def _parts_of(index: Index, flow: Flow, value: cst.BaseExpression) -> dict[str, cst.BaseExpression | None]:
+    """Return what the parts of a new collection or object begin with, by their keys or names."""
+    if not isinstance(value, cst.Call):
+        items = written_items(index, value) if not isinstance(value, cst.Tuple) else []  # which takes no other item
+        return {unquoted(key): part for key, part in items}
+    made = flow.class_made(value)
+    own = [b for one in flow.lineage(made) for b in index.bindings if b.statement.scope is one] if made else []
+    given = {f"'{arg.keyword.value}'": arg.value for arg in value.args if arg.keyword is not None}
+    return {f"'{b.target}'": b.value for b in reversed(own)} | given
+
+
+def begins_at(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[str, str]:
+    """Return the direction that the first value of a best so far tells, and that value's code; "" where none does."""
+    _, begun = begun_with(index, flow, loop, candidate)
+    codes = {index.source.code(value) for value in begun if value is not None}
+    told = {_begins(code) for code in codes}
+    return (told.pop(), codes.pop()) if len(told) == len(codes) == 1 else ("", "")
+
+
+def _begins(code: str) -> str:
+    """Return the direction in which a first value can be bettered: any score is lower than infinity, higher than 0."""
+    bare = re.sub(
+        r"""\bfloat\((["'])([+-]?)inf(inity)?\1\)|\b(np|numpy|math|torch)\.inf\b|\bsys\.maxsize\b""", r"\2inf", code
+    )
+    try:
+        number = float(bare.replace(" ", "").replace("--", ""))
+    except ValueError:
+        return ""
+    return "max" if number <= 0 else "min" if number >= 1000 else ""
+
+
+def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
+    """Return what the epoch loop calls that which holds the best score where it is compared, "" for nothing."""
+    holder, keeper = candidate.holder, candidate.keeper
+    if keeper is None or keeper is loop.scope:
+        return holder
+    root, bracket, key = holder.partition("[")
+    variable, names = flow.variable(root, keeper), [root]
+    if root in keeper.parameters:
+        given = {dotted(source.value) for source in flow.sources(variable) if source.scope is loop.scope}
+        return f"{own}{bracket}{key}" if len(given) == 1 and (own := given.pop()) else ""
+    if root.startswith("self."):
+        calls = [call for call in index.calls if in_loop(index, loop, call)]
+        held = [call.func.value for call in calls if isinstance(call.func, cst.Attribute)]
+        held += [arg.value for call in calls for arg in call.args]  # to a function that calls its method
+        sure = [name for name in sorted(loop.scope.names) if not may_lack_value(name, loop.statement, index)]
+        names += [f"{name}{root[4:]}" for name in (*map(dotted, held), *sure) if name is not None]
+    elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
+        return ""  # an assignment would make it a variable of the loop's function, or file
+    return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
