@@ -1307,6 +1307,26 @@ def test_missing_scores_are_told_once(
 
 
 @pytest.mark.parametrize(
+    ("by_clock", "steps", "cause"),
+    [
+        (True, 1, "The rehearsal is too short for a validation"),
+        (False, 1, "without a validation score in this round"),
+        (True, 0, "without a validation score in this round, or a step"),
+    ],
+)
+def test_a_rehearsal_does_not_fail_for_want_of_a_score_that_waits_for_the_clock(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by_clock: bool, steps: int, cause: str
+) -> None:
+    monkeypatch.setattr(helper, "_pai_rehearsal", str(tmp_path))
+    helper.configure_library(by_clock=by_clock)
+    helper._pai.steps, helper._pai_done.cuts = steps, 1
+    with pytest.raises(SystemExit, match="1"):
+        helper._pai_end_structure("The end is reached")
+    assert cause in (tmp_path / "cause").read_text()
+    assert (tmp_path / "cut").exists() == ("The rehearsal" not in cause)
+
+
+@pytest.mark.parametrize(
     ("layer", "output", "dimensions"),
     [
         ("Linear", (4, 2), None),
