@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
 from retrofit.options import Options
-from tests.helpers import plan_of, script, survey_of
+from tests.helpers import plan_of, rewritten, script, survey_of
 
 BEGUN = "import datetime, time\nbest, begun = 0, time.time()\n"
 SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc\n"
@@ -57,3 +58,55 @@ def test_values_that_are_made_of_each_other_are_looked_at_once() -> None:
         "acc = evaluate(model)\nif acc > best:\n    best = acc\nif v60 > 9:\n    break", f"best = v0 = 0\n{made}"
     )
     assert survey_of(text).loops[0].clocks == []
+
+
+@pytest.mark.parametrize(
+    ("validates", "before"),
+    [
+        pytest.param("if time.time() - begun > 60:", "", id="at once"),
+        pytest.param("late = time.time() - begun > 60\nif late and epoch > 3:", "", id="by a name, and more"),
+        pytest.param("if is_over():", OVER, id="by a function"),
+        pytest.param("if torch.tensor(time.time() - begun > 60).int().item() == 1:", "", id="as a tensor"),
+        pytest.param("if time.time() - begun > 60 or is_over():", OVER, id="by either of two"),
+        pytest.param("if time.time() - begun < 60:\n    continue\nif True:", "", id="else by another turn"),
+    ],
+)
+def test_a_validation_that_waits_for_the_clock_is_known(tmp_path: Path, validates: str, before: str) -> None:
+    text = script(f"{validates}\n{indent(SCORE, '    ')}", BEGUN + before)
+    assert [score.by_clock for score in survey_of(text).scores] == [True]
+    assert "configure_library(by_clock=True)" in rewritten(plan_of(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "validates",
+    [
+        "if epoch % 5 == 0:",
+        "if time.time() - begun > 60 or epoch % 5 == 0:",
+        "spent = time.time() - begun\nif epoch % 5 == 0:",
+        "if not args.quick:",
+        "if True:\n    print(time.time() - begun)",
+    ],
+)
+def test_other_validations_are_no_matter_of_the_clock(validates: str) -> None:
+    text = script(f"{validates}\n{indent(SCORE, '    ')}", BEGUN)
+    assert [score.by_clock for score in survey_of(text).scores] == [False]
+
+
+@pytest.mark.parametrize(
+    ("within", "by_clock"),
+    [
+        ("    if time.time() - begun > 60:\n        begun = time.time()", True),
+        ("    if time.time() - begun < 60:\n        return\n    if begun:", True),
+        ("    if x:\n        time.time()", False),
+    ],
+)
+def test_so_is_one_in_a_function(within: str, by_clock: bool) -> None:
+    fit = (
+        f"def fit():\n    global best, begun\n    for x in loader:\n{indent(within, '    ')}\n{indent(SCORE, ' ' * 12)}"
+    )
+    assert [score.by_clock for score in survey_of(script("fit()", BEGUN + fit)).scores] == [by_clock]
+
+
+def test_a_training_that_runs_by_the_clock_validates_by_its_turns() -> None:
+    text = script(SCORE, BEGUN).replace("for epoch", "if time.time() < 5:\n    exit()\nfor epoch")
+    assert [score.by_clock for score in survey_of(text).scores] == [False]

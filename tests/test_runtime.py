@@ -1321,6 +1321,26 @@ def test_missing_scores_are_told_once(
 
 
 @pytest.mark.parametrize(
+    ("by_clock", "steps", "cause"),
+    [
+        (True, 1, "The rehearsal is too short for a validation"),
+        (False, 1, "without a validation score in this round"),
+        (True, 0, "without a validation score in this round, or a step"),
+    ],
+)
+def test_a_rehearsal_does_not_fail_for_want_of_a_score_that_waits_for_the_clock(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by_clock: bool, steps: int, cause: str
+) -> None:
+    monkeypatch.setattr(helper, "_pai_rehearsal", str(tmp_path))
+    helper.configure_library(by_clock=by_clock)
+    helper._pai.steps, helper._pai_done.cuts = steps, 1
+    with pytest.raises(SystemExit, match="1"):
+        helper._pai_end_structure("The end is reached")
+    assert cause in (tmp_path / "cause").read_text()
+    assert (tmp_path / "cut").exists() == ("The rehearsal" not in cause)
+
+
+@pytest.mark.parametrize(
     ("layer", "output", "dimensions"),
     [
         ("Linear", (4, 2), None),
@@ -1344,6 +1364,82 @@ def test_output_dimensions_of_layers(
     assert helper._pai.found_dimensions == ({} if dimensions is None else {".0": dimensions})
     model(inputs).sum().backward()  # where the library checks them
     assert model[0].dendrite_module.dendrite_values[0].out_channels == 2
+
+
+@pytest.mark.parametrize(
+    ("layer", "arguments", "trained", "others"),
+    [
+        ("Linear", (3, 3), (4, 3, 3), [(3,), (4, 3), (2, 4, 3, 3)]),
+        ("Linear", (3, 3), (4, 3), [(3,), (4, 3, 3)]),
+        ("Conv1d", (3, 3, 1), (4, 3, 3), [(3, 3)]),
+        ("Conv2d", (3, 3, 1), (4, 3, 3, 3), [(3, 3, 3)]),
+        ("Conv2d", (3, 3, 1), (3, 3, 3), [(4, 3, 3, 3)]),
+    ],
+)
+def test_dendrites_take_inputs_of_other_ranks_than_training_gave_first(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    layer: str,
+    arguments: tuple[int, ...],
+    trained: tuple[int, ...],
+    others: list[tuple[int, ...]],
+) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    model = helper.load_latest_switch(perforate(getattr(torch.nn, layer)(*arguments)), None)
+    for _ in range(2):
+        model(torch.randn(trained)).sum().backward()
+        model[0]._forward_hooks.clear()  # those of the initialisation
+        with helper._pai_library_at_work(model):
+            helper.GPA.pai_tracker.set_dendrite_training()
+            helper.GPA.pai_tracker.set_neuron_training()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "dendrites_to" in name:
+                parameter.copy_(torch.randn_like(parameter))
+    own, dendrites = model[0].main_module, model[0].dendrite_module
+
+    def by_hand(inputs: Any) -> Any:
+        """What the layer is to give for an input of any rank, with its neurons where its own layer has them."""
+        of_neurons = (-1, *[1] * (len(arguments[2:]) and int(layer[-2])))
+        first = torch.sigmoid(dendrites.layers[0](inputs))
+        between = dendrites.dendrites_to_dendrites[1][0].view(of_neurons)
+        second = torch.sigmoid(dendrites.layers[1](inputs) + between * first)
+        to_top = model[0].dendrites_to_top[1].view(2, *of_neurons)
+        return own(inputs) + to_top[0] * first + to_top[1] * second
+
+    for shape in (trained, *others, trained):
+        inputs, given = torch.randn(shape), []
+        for forward in (model, by_hand):
+            model.zero_grad()
+            outputs = forward(inputs)
+            (outputs * torch.linspace(-1, 1, outputs.numel()).view(outputs.shape)).sum().backward()
+            given.append([outputs, *(parameter.grad for parameter in model.parameters())])
+        assert given[0][0].shape == given[1][0].shape == inputs.shape
+        for one, other in zip(*given, strict=True):
+            torch.testing.assert_close(one, other)
+    with pytest.raises(RuntimeError):  # after which a script may go on
+        model(torch.ones(5))
+    assert model[0].this_node_index == dendrites.this_node_index == model[0].this_output_dimensions.tolist().index(0)
+    assert model[0].processor is None
+
+
+def test_output_dimensions_are_those_of_what_has_a_gradient(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(3, 2)), None)
+    decode = torch.no_grad()(model)
+    decode(torch.ones(4, 3))
+    loss = model(torch.ones(4, 5, 3)).sum()
+    decode(torch.ones(4, 3))  # as for an accuracy by the way
+    model(torch.ones(4, 3))
+    loss.backward()
+    decode(torch.ones(4, 3))
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    assert array_dims(Path("PAI")) == {".0,1,1,2"}
+    assert json.loads(Path("PAI/output_dimensions.json").read_text()) == {".0": [-1, -1, 0]}
 
 
 def test_output_dimensions_that_the_script_sets_after_the_load_are_there_before_the_next(

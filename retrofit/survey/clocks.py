@@ -1,4 +1,4 @@
-"""Find where the clock ends a training, which is not the end that the script has planned for it."""
+"""Find where the clock ends a training, which is not the end that the script has planned, or lets it be validated."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import TellsTime
+from retrofit.knowledge.kinds import MakesTensor, TellsTime
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.loops import turns_begun_by
 from retrofit.survey.nodes import children, receiver
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.score import Score
 
 #: Functions that make a number of what they are given.
 _NUMBERS = frozenset({"abs", "divmod", "float", "int", "max", "min", "round", "sum"})
@@ -20,6 +22,29 @@ _NUMBERS = frozenset({"abs", "divmod", "float", "int", "max", "min", "round", "s
 def find_clocks(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
     """Return the conditions, of an epoch loop or of what leaves it, that hold at a time of the clock."""
     return [Site(node=test, index=index) for test in _ending(index, loop) if _tells_time(test, flow)]
+
+
+def waits_for_clock(flow: Flow, score: Score) -> bool:
+    """Whether there is a score when so much time has passed, in whatever turn of the epoch loop that is."""
+    index, loop = flow.index, flow.index.statement(score.anchors["loop"])
+    for one in (score, score.kept) if score.kept is not None else (score,):
+        made = index.statement(one.anchors.get("made", one.node))
+        inner = [part for part in made.path if part not in loop.path[:-1]]
+        passing = [turn for part in inner for turn in turns_begun_by(index, part)]
+        if loop not in inner:
+            passing += [index.statement(leaving) for leaving, scope in index.returns if scope is made.scope]
+        before = {part for way in passing if way.order < made.order for part in way.path}.difference(made.path)
+        if any(isinstance(part.node, cst.If) and _is_timed(part.node.test, flow) for part in (*inner, *before)):
+            return True
+    return False
+
+
+def _is_timed(test: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether the time decides on a condition, and nothing beside it can make it hold."""
+    if isinstance(test, cst.BooleanOperation):
+        parts = [_is_timed(part, flow) for part in (test.left, test.right)]
+        return all(parts) if isinstance(test.operator, cst.Or) else any(parts)
+    return _tells_time(test, flow)
 
 
 def _ending(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
@@ -44,7 +69,8 @@ def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
         elif index.qualified(node.func) in index.knowledge.named(TellsTime):
             return True
         else:
-            given = node.args if index.qualified(node.func) in _NUMBERS else ()
+            called = index.qualified(node.func)
+            given = node.args if called in _NUMBERS or called in index.knowledge.named(MakesTensor) else ()
             waiting += [*index.returned(flow.called(node)), *(arg.value for arg in given)]
             waiting += [held] if (held := receiver(node)) is not None else []
         if isinstance(node, (cst.Name, cst.Attribute)):

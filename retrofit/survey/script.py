@@ -19,7 +19,7 @@ from retrofit.survey.backwards import find_backwards
 from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import calls_model, find_bypass
 from retrofit.survey.classes import Trainers
-from retrofit.survey.clocks import find_clocks
+from retrofit.survey.clocks import find_clocks, waits_for_clock
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.disorder import (
     beside_another,
@@ -219,6 +219,8 @@ def survey(
         script.frameworks = [f for f in script.frameworks if not f.beside or f.option or f.file is index.entry]
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
+    for score in script.scores:
+        score.by_clock = waits_for_clock(flow, score)
     _relate_wrappers(script)
     if groups:
         _find_model(script, *groups[0], trainers, flow)

@@ -77,6 +77,7 @@ class Score(Site):
         saved: whether a checkpoint is saved by it.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
         once: whether it is made in a single epoch.
+        by_clock: whether it is made when so much time has passed, in whatever epoch that is.
         parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
         unfit: what it is in place of one number, and where that is made; "" for nothing.
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
@@ -118,6 +119,7 @@ class Score(Site):
     saved: bool = False
     cut_off: int = 0
     once: bool = False
+    by_clock: bool = False
     parted: str = ""
     unfit: tuple[str, str] = ("", "")
     running: str = ""

@@ -8,7 +8,7 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import modules_perforatedai as PA
 
 from .names import _pai_is_layer, _pai_layer_of, _pai_modules
-from .process import _pai, _pai_fail
+from .process import _pai, _pai_fail, initializing
 
 
 def own_state_dict(model: torch.nn.Module) -> dict[str, Any]:
@@ -82,17 +82,60 @@ def _pai_forward(layer: Any, *arguments: Any, **keywords: Any) -> Any:
     plain = known["_fb_init_done"] and not known["dendrite_modules_added"] and known.get("processor", "") is None
     if plain and not _pai.backpropagates:
         return layer._modules["main_module"](*arguments, **keywords)
-    return _pai_forward_with_dendrites(layer, *arguments, **keywords)
+    further = _pai_further_dimensions(layer, arguments)
+    if not further:
+        return _pai_forward_with_dendrites(layer, *arguments, **keywords)
+    places = [(part.__dict__, part.__dict__["this_node_index"]) for part in (layer, layer.dendrite_module)]
+    try:
+        for part, place in places:
+            part["this_node_index"] = place + further
+        return _pai_forward_with_dendrites(layer, *arguments, **keywords)
+    finally:
+        for part, place in places:
+            part["this_node_index"] = place
 
 
-def _pai_look_at_any_gradient(gradient: torch.Tensor | None, *arguments: Any) -> None:
+def _pai_further_dimensions(layer: Any, arguments: tuple[Any, ...]) -> int:
+    """How many dimensions an input has more than training gives the layer, and its output with it: else 0.
+
+    The library knows one place of the neurons. Of a head that gets sequences, and one position at a time in decoding,
+    it would give one dimension too many, or weigh another one (measured). From the last dimension their place is the
+    same.
+    """
+    known = layer.__dict__
+    own = known["_modules"]["main_module"]
+    if not isinstance(own, (torch.nn.Linear, torch.nn.modules.conv._ConvNd)) or not arguments or _pai.backpropagates:
+        return 0
+    moves = known["dendrite_modules_added"] and known.get("processor", "") is None and "this_node_index" in known
+    return arguments[0].dim() - len(known["_buffers"]["this_output_dimensions"]) if moves else 0
+
+
+def _pai_look_at_any_gradient(gradient: torch.Tensor | None, values: Any, *layers: Any) -> None:
     """Look at the gradient of a layer's output, unless the loss leaves that out.
 
     Under `find_unused_parameters` DistributedDataParallel calls the hook then too, with None, where the library fails
-    (measured).
+    (measured). With the first one the library leaves where it has other dimensions than it expects: the last output
+    may have been of another call.
     """
     if gradient is not None:
-        _pai_look_at_gradient(gradient, *arguments)
+        for layer in layers:
+            if not layer._fb_init_done and initializing():
+                _pai_note_dimensions(layer, gradient)
+        _pai_look_at_gradient(gradient, values, *layers)
+
+
+def _pai_note_dimensions(layer: Any, output: torch.Tensor) -> None:
+    """Set where the neurons are in an output, where it has another number of dimensions than expected."""
+    if output.dim() == len(layer.this_output_dimensions):
+        return
+    own, kind = layer.main_module, torch.nn.modules.conv._ConvNd
+    place = 1 if output.dim() > 2 and any(isinstance(part, kind) for part in own.modules()) else -1
+    if isinstance(own, kind):
+        place = -1 - len(own.kernel_size)  # also without a dimension of the batch
+    dimensions = [-1] * output.dim()
+    dimensions[place] = 0
+    layer.set_this_output_dimensions(dimensions)
+    _pai.found_dimensions[layer.name] = dimensions
 
 
 def _pai_state(layer: Any) -> dict[str, Any]:

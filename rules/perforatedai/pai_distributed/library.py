@@ -82,7 +82,7 @@ def _pai_copy_any_tensor(tensor: torch.Tensor, memo: Any) -> torch.Tensor:
 torch.Tensor.__deepcopy__ = _pai_copy_any_tensor  # type: ignore[method-assign]
 
 
-def configure_library(*, restarts: bool = True, rounds: str = "") -> None:
+def configure_library(*, restarts: bool = True, rounds: str = "", by_clock: bool = False) -> None:
     """Make the settings that a run without a terminal and with several processes needs.
 
     A setting that the script has made itself before stays, but for a capacity test. Make yours with
@@ -95,8 +95,9 @@ def configure_library(*, restarts: bool = True, rounds: str = "") -> None:
             every restart would repeat it, for ever (measured, with a registered scheduler).
         rounds: when a structure has been trained enough: "history", when its score rises no more; "planned", at the
             end that the script has planned; "", there if the learning rate moves until then, else by its score.
+        by_clock: the script validates when so much time has passed, for which a rehearsal may be too short.
     """
-    _pai.restarts, _pai.rounds = restarts, rounds
+    _pai.restarts, _pai.rounds, _pai.by_clock = restarts, rounds, by_clock
     _pai_tell_release()
     cuda = torch.cuda.is_available()
     settings = {

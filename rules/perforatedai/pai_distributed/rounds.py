@@ -30,7 +30,7 @@ from .process import (
 )
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
-from .rehearsal import _pai_note_cut, _pai_note_exit, _pai_repeated
+from .rehearsal import _pai_note_cut, _pai_note_exit, _pai_rehearsal, _pai_repeated
 from .score import _pai_by_itself, _pai_say_end, _pai_share
 
 
@@ -242,6 +242,8 @@ def _pai_end_structure(why: str) -> None:
 def _pai_without_score(why: str) -> str:
     """What is wrong where a structure's training ends with no score, and what helps."""
     cure = ": train longer, validate more often, or hand the score over before that end"
+    if _pai_rehearsal and _pai.by_clock and _pai.steps:
+        return "The rehearsal is too short for a validation, as the script validates when so much time has passed"
     if not _pai.steps:
         cure = ", or a step: does the script pass over the epochs that a checkpoint of its own says are done?"
     elif _pai.missing_scores:

@@ -80,6 +80,7 @@ class _PaiState:
         members: how many walks through parameters or buffers are.
         restored: the weights that this round began with, until its first training batch.
         rounds: when a structure has been trained enough: "history", "planned" or ""; see configure_library.
+        by_clock: whether the script validates when so much time has passed; see there.
         past_end: whether training goes on past its planned end.
         beside: what is still to be given to parameters beside the model, by their optimizers, and to buffers of modules
             that hold them; None for what is.
@@ -170,6 +171,7 @@ class _PaiState:
     members: int = 0
     restored: dict[str, torch.Tensor] = field(default_factory=dict)
     rounds: str = ""
+    by_clock: bool = False
     left: bool = False
     past_end: bool = False
     beside: list[tuple[list[Any], dict[int, dict[str, Any]]] | None] = field(default_factory=list)

@@ -22,6 +22,7 @@ from .layers import (
     _pai_frozen_layers,
     _pai_layers,
     _pai_leave_frozen_layers_out,
+    _pai_note_dimensions,
     _pai_share_layers,
 )
 from .library import _pai_copy_what_safetensors_refuses, _pai_with_frozen_parameters
@@ -190,16 +191,11 @@ def _pai_set_output_dimensions(model: torch.nn.Module, output_dimensions: dict[s
 
 
 def _pai_note_output_dimensions(layer: Any, _inputs: Any, output: Any) -> None:
-    """Forward hook: set what the library's backward hook is about to check, and remember it; and who follows others."""
+    """Forward hook: know the output dimensions, also of a layer that gets no gradient; and who follows others."""
     if _pai.model is not None and _pai.model.training and not torch.is_grad_enabled():
         _pai.followers.add(layer.name)
-    if not isinstance(output, torch.Tensor) or output.dim() == len(layer.this_output_dimensions):
-        return
-    convolution = any(isinstance(part, torch.nn.modules.conv._ConvNd) for part in layer.main_module.modules())
-    dimensions = [-1] * output.dim()
-    dimensions[1 if convolution and output.dim() > 2 else -1] = 0
-    layer.set_this_output_dimensions(dimensions)
-    _pai.found_dimensions[layer.name] = dimensions
+    if isinstance(output, torch.Tensor) and not layer._fb_init_done:
+        _pai_note_dimensions(layer, output)
 
 
 def _pai_thaw(layer: torch.nn.Module, _inputs: Any) -> None:
