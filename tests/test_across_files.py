@@ -799,7 +799,13 @@ def test_what_cannot_be_a_module_is_not_started_as_one(
     ("old", "new", "words"),
     [
         pytest.param("for epoch in range(10):", "for fold in folds:", ("`for fold in folds:` (line 10 of",), id="head"),
-        pytest.param("\nmain()\n", "\n", ("nothing was found to call `main` (line 5 of",), id="uncalled"),
+        pytest.param("\nmain()\n", "\n", ("nothing was found to call `main` (line 5 of", "Call that"), id="uncalled"),
+        pytest.param(
+            "\nmain()\n",
+            "\napp.run(main)\n",
+            ("`main` (line 5 of main.py) but `app.run` (line 15 of main.py), which is given it. Write it as",),
+            id="given to a library",
+        ),
     ],
 )
 def test_what_is_in_place_of_an_epoch_loop(plan_project: Planner, old: str, new: str, words: tuple[str, ...]) -> None:
@@ -813,7 +819,7 @@ def test_a_backward_pass_that_nothing_calls_is_named(plan_project: Planner) -> N
     engine = ENGINE.replace("    for x, y in loader:\n", "    if True:\n")
     (question,) = (q for q in plan_project(main, engine=engine).questions if q.code == "PAI104")
     assert (question.file, question.line) == ("engine.py", 7)
-    assert "`train_one_epoch` (line 3)" in question.message
+    assert "`train_one_epoch` (line 3) but `registry[kind]` (line " in question.message
 
 
 SPAWN = """

@@ -70,6 +70,11 @@ def begun(text: str) -> str:
             id="raised",
         ),
         pytest.param(
+            "if os.path.isfile(args.out):\n    raise ValueError(args.out)\ntorch.save(1, args.out)",
+            "    if args.perforate_model_parallel:\n        raise ValueError(args.out)",
+            id="raised of a file that it saves",
+        ),
+        pytest.param(
             f"if os.path.isdir(args.out) and os.listdir(args.out) and not args.force:\n    sys.exit(1)\n{MADE}",
             "    if args.perforate_model_parallel:\n        sys.exit(1)",
             id="left where it is not empty",
@@ -322,6 +327,14 @@ def test_a_folder_that_must_be_new_may_be_known_by_a_name(tmp_path: Path) -> Non
         pytest.param(
             "if os.path.exists(args.out) and not os.path.isfile(args.out):\n    raise ValueError\nopen(args.out, 'w')",
             id="there, but no file",
+        ),
+        pytest.param(
+            f"if os.path.isfile(args.out):\n    raise ValueError\n{MADE}torch.save(1, os.path.join(args.out, 'a.pt'))",
+            id="a file in the way of a folder",
+        ),
+        pytest.param(
+            "if Path(args.out).is_file():\n    raise ValueError\nmodel.save_pretrained(Path(args.out))",
+            id="a file in the way of a library's folder",
         ),
         pytest.param(f"if not os.path.exists(args.data):\n    raise ValueError\n{MADE}", id="missing"),
         pytest.param(f"if not os.path.exists(args.out):\n    raise ValueError\n{MADE}", id="missing, of its own"),

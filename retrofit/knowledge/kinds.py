@@ -291,12 +291,24 @@ class Fresh(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class AsksForPath(Entry):
-    """Asks whether a file or folder is there."""
+    """Asks whether a file or folder is there.
+
+    Attributes:
+        file: whether it asks for a file alone.
+    """
+
+    file: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class WritesPath(Entry):
-    """Writes a file or makes a folder whose path it is given."""
+    """Writes a file or makes a folder whose path it is given.
+
+    Attributes:
+        file: whether it writes a file.
+    """
+
+    file: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

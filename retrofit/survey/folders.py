@@ -315,19 +315,30 @@ def _asked_for(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             yield held
 
 
+def _is_of_file(index: Index, call: cst.CSTNode, kind: type[AsksForPath] | type[WritesPath]) -> bool:
+    """Whether a call asks for, or writes, a file alone: a folder that is made is none."""
+    function, method = index.qualified(call.func) if isinstance(call, cst.Call) else "", method_name(call)
+    return any(one.file and (function in one.names or method in one.methods) for one in index.knowledge.of(kind))
+
+
 def _is_written(path: cst.BaseExpression, writing: list[tuple[cst.BaseExpression, cst.Call]], flow: Flow) -> bool:
     """Whether the script writes what a path names, or something in it.
+
+    Of a path that is asked for as a file's, what makes it a folder, or writes something in it, does not.
 
     Args:
         path: the path.
         writing: what calls that write are given, and these.
         flow: the project's values.
     """
+    asking = next(one for one in flow.index.ancestors(path) if isinstance(one, cst.Call))
+    file = _is_of_file(flow.index, asking, AsksForPath)
     for given, call in writing:
         made = [origin.node for origin in flow.origins(given, flow.index.scope_of(given))]
         for other in (given, *(one for one in made if isinstance(one, cst.BinaryOperation))):
             known = relation(path, other, flow) if _names_same(path, other, flow) else "apart"
-            if known == "" or (
+            no_file = not _is_of_file(flow.index, call, WritesPath) or relation(other, path, flow) == "inside"
+            if (known == "" and not (file and no_file)) or (
                 known == "inside" and (not _makes_folder(flow.index, call) or _is_used(path, other, flow))
             ):
                 return True

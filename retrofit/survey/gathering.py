@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import libcst as cst
 
 from retrofit.knowledge import Knowledge
-from retrofit.knowledge.kinds import GoesOver
+from retrofit.knowledge.kinds import Counts, GoesOver
 from retrofit.source import Source, Sources
 from retrofit.survey.nodes import children, dotted, guards_main, last_name, leaves, method_name, never_runs, receiver
 from retrofit.survey.scopes import Binding, File, Scope, Statement
@@ -210,7 +210,7 @@ class Gathered:
     def _entered(self, item: cst.CSTNode) -> cst.BaseExpression | None:
         """Return what a `with` gives a name, where that is a progress bar, which gives itself; None for any other."""
         made = item.item if isinstance(item, cst.WithItem) else None
-        bars = self.knowledge.last_names(GoesOver)
+        bars = {*self.knowledge.last_names(GoesOver), *self.knowledge.last_names(Counts)}
         return made if isinstance(made, cst.Call) and last_name(made.func) in bars else None
 
     def _bind(self, target: cst.CSTNode, value: cst.BaseExpression | None, statement: Statement) -> None:

@@ -33,7 +33,7 @@ from retrofit.survey.order import (
 )
 from retrofit.survey.origins import Origin
 from retrofit.survey.schedulers import schedulers_of
-from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler
@@ -87,6 +87,9 @@ def find_optimizers(
     for origin in dict.fromkeys(made_at):
         assert isinstance(origin.node, cst.Call)
         by_target.setdefault(target_of(index, origin.node, origin.item), []).append(origin.node)
+    chosen = _chosen(index, flow, by_target) if len(by_target) > 1 else None
+    if chosen is not None:
+        by_target = {chosen.target: [call for calls in by_target.values() for call in calls]}
     found = []
     for target, calls in _joined(index, flow, by_target).items():
         call = calls[0]
@@ -119,6 +122,7 @@ def find_optimizers(
             or ("the model has no name where it is built" if unnamed else "")
             or ("it is built only where none is given" if _unless_given(index, optimizer) is not None else "")
             or (f"it may have another value ({index.place(others[0].node)})" if others else "")
+            or (f"it is one of several ({index.place(chosen.statement.node)})" if chosen is not None else "")
             or (f"`{other_ways[0].operand}` may be trained instead" if other_ways else "")
             or (f"the model is finished only after it ({finished[-1].place(optimizer)})" if finished else "")
             or ("it is built in each turn" if any(loop.statement in optimizer.statement.path for loop in loops) else "")
@@ -137,10 +141,45 @@ def find_optimizers(
             for step in mine[0].steps:
                 step.removed = True
         _place(flow, optimizer, calls, others, loops, handover, in_process)
-        if later:
-            optimizer.anchors["made"] = later[-1].node
+        if later or chosen is not None:
+            optimizer.anchors["made"] = later[-1].node if chosen is None else chosen.statement.node
         found.append(optimizer)
     return found
+
+
+def _chosen(index: Index, flow: Flow, by_target: dict[str, list[cst.Call]]) -> Binding | None:
+    """Return what gives a name the one that steps of several optimizers that are built: `optimizer = built[kind]`."""
+    made = {call for calls in by_target.values() for call in calls}
+    bound = [
+        one
+        for one in index.bindings
+        if isinstance(one.value, (cst.IfExp, cst.Subscript))
+        and _may_be(flow, one.value, one.statement.scope) == made
+        and all(index.scope_of(call) is one.statement.scope for call in made)
+    ]
+    if len(bound) != 1 or index.bound([bound[0].target], bound[0].statement.scope) != bound:
+        return None
+    variable = flow.variable(bound[0].target, bound[0].statement.scope)
+
+    def is_chosen(node: cst.BaseExpression | None, scope: Scope) -> bool:
+        """Whether an expression is that name, or a parameter that gets it alone."""
+        held = flow.variable(name, scope) if (name := dotted(node)) is not None else None
+        given = flow.sources(held) if held is not None and name in scope.parameters else []
+        return held == variable or (bool(given) and all(is_chosen(one.value, one.scope) for one in given))
+
+    steps = [(whose, index.scope_of(call)) for call, whose in index.method_calls("step")]
+    others = [{one.node for one in flow.deep_origins(*step)} for step in steps if not is_chosen(*step)]
+    known = all(some and made.isdisjoint(some) and all(isinstance(one, cst.Call) for one in some) for some in others)
+    return bound[0] if known and len(others) < len(steps) else None
+
+
+def _may_be(flow: Flow, value: cst.BaseExpression, scope: Scope) -> set[cst.BaseExpression]:
+    """Return what an expression may stand for, each item of a dict where the key is made at run time."""
+    made = {origin.node for origin in flow.origins(value, scope)}
+    if isinstance(value, cst.Subscript) and not all(isinstance(one, cst.Call) for one in made):
+        held = [origin.node for origin in flow.origins(value.value, scope)]
+        return {item.value for one in held if isinstance(one, cst.Dict) for item in one.elements}
+    return made
 
 
 def _place(

@@ -621,7 +621,16 @@ def _tell_what_is_there(script: Script, flow: Flow) -> None:
         script.passed_over = list(zip(heads, places, strict=True))[::-1]
         function = flow.uncalled(way[-1] if way else backward.statement)
         if function is not None:
+            given = [
+                call
+                for call in script.index.calls
+                if any(flow.defined(arg.value, script.index.scope_of(call)) is function for arg in call.args)
+            ]
             script.uncalled = f"`{function.name}` ({script.index.place(function.node, backward.file)})"
+            script.given_to = "".join(
+                f"`{script.index.source.code(call.func)}` ({script.index.place(call, backward.file)})"
+                for call in given[:1]
+            )
 
 
 def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:

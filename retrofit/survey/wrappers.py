@@ -18,6 +18,7 @@ from retrofit.survey.holders import modules_walked
 from retrofit.survey.index import Index
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import calls_one_of, dotted, is_choice, method_name, names_in, nodes_in, receiver, spelled
+from retrofit.survey.order import one_after_the_other
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.conditions import never_runs, rules_out
@@ -350,8 +351,33 @@ def _module_name(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> str:
         known = dotted(here) is not None or any(one.node is not here for one in flow.origins(here, scope))
         if name is not None and known:  # an item that nobody knows is as what a call builds
             return name
-        here = flow.module_operand(here)
+        here = flow.module_operand(here) or _given_back(flow, here, scope)
     return ""
+
+
+def _given_back(flow: Flow, call: cst.BaseExpression, scope: Scope) -> cst.BaseExpression | None:
+    """Return the model that a function of the project is given and gives back, where it is complete by then.
+
+    An optimizer, or a recipe, has it: dendrites that came after what the function does would come too late.
+    """
+    index, made = flow.index, set(flow.origins(call, scope))
+    if not isinstance(call, cst.Call) or flow.called(call) is None or not made:
+        return None
+    given = [arg.value for arg in call.args if spelled(arg.value) and made == {*flow.origins(arg.value, scope)}]
+    taking: list[cst.CSTNode] = []
+    if given:
+        taking = [one.node for one in find_constructions(index, flow, made, frozenset())]
+        taking += [one for one in index.calls_of(scope) if index.is_provided(one.func) and _passes(flow, one, made)]
+    here = index.statement(call)
+    return given[0] if any(_is_before(index.statement(one), here) for one in taking) else None
+
+
+def _passes(flow: Flow, call: cst.Call, made: set[Origin]) -> bool:
+    return not made.isdisjoint(flow.origins(call, flow.index.scope_of(call)))
+
+
+def _is_before(place: Statement, here: Statement) -> bool:
+    return place.order < here.order and one_after_the_other(place, here)
 
 
 def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:

@@ -39,6 +39,7 @@ from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.namesakes import namesakes
 from retrofit.survey.scores.site import can_be_brought, comes_with_steps, score_site, taken_at
+from retrofit.survey.scores.together import kept_together, tell_together
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
 from retrofit.survey.scores.validation import may_be_taken, named_scores
@@ -68,7 +69,7 @@ def find_scores(
         mode: the user's word on the direction, "" to find it.
     """
     found = [score for loop in loops for score in _scores_of(index, flow, loop, schedulers, metric)]
-    scores: dict[str, Score] = {}
+    scores: dict[tuple[str, Scope | None], Score] = {}
     for score in found:
         _merge(scores, score)
     for score in scores.values():
@@ -79,6 +80,8 @@ def find_scores(
     for told in (_of_saved, _of_validation, _not_of_test):
         found = [score for score in found if told(score)] if sum(map(told, found)) == 1 else found
     for score in found:
+        if score.kept is not None and sum(one.expression == score.expression for one in found) > 1:
+            score.owner = f"{index.scope_of(score.kept.node).name}:"
         if mode:
             score.direction, score.evidence = mode, "--mode"
     return found
@@ -162,12 +165,14 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]
     else:
         chosen, passed = weigh(making, groups)
+        chosen = kept_together(flow, loop, chosen)
     modes, turns = written_modes(index, loop, schedulers), Turns(index, flow, loop, making)
     carried = Carried(index, flow, loop)
     for one in (replace(one, candidate=as_mean(index, loop, one.candidate)) for one in chosen):
         score = score_site(index, flow, loop, one.candidate)
         if score is None:
             continue
+        tell_together(flow, loop, score, one.candidate)
         score.known = score.known and not (owner_of(metric)[0] and one.candidate.call is None)
         if not score.known:
             knowing = owners(index, flow, loop, score.expression)
@@ -239,9 +244,10 @@ def _tell_making(score: Score, evidence: Evidence, turns: Turns, carried: Carrie
     score.trained = place(trained) if trained is not None else ""
 
 
-def _merge(scores: dict[str, Score], score: Score) -> None:
-    """Add a score to those that are known, by their expressions."""
-    known = scores.setdefault(score.expression, score)
+def _merge(scores: dict[tuple[str, Scope | None], Score], score: Score) -> None:
+    """Add a score to those that are known, by their expressions, and by the functions that keep them."""
+    keeper = score.index.scope_of(score.kept.node) if score.kept is not None else None
+    known = scores.setdefault((score.expression, keeper), score)
     if score.direction and known.direction and known.direction != score.direction:
         score.against = known.against = f"{score.evidence} says the contrary"
     known.against = score.against = known.against or score.against
@@ -250,7 +256,7 @@ def _merge(scores: dict[str, Score], score: Score) -> None:
     known.present = score.present = known.present or score.present
     here = known.anchors["loop"] is score.anchors["loop"]
     if here and known.condition and not score.condition:
-        scores[score.expression] = score  # of every epoch, rather than of some
+        scores[score.expression, keeper] = score  # of every epoch, rather than of some
 
 
 def _of_saved(score: Score) -> bool:

@@ -273,6 +273,7 @@ def _noting(
     function, outer = index.scope_of(candidate.node), flow.called(candidate.call)
     calls = called_by(index, flow, loop).get(outer, []) if outer is not None else []
     calls = calls if _exclusive(index, calls) else [candidate.call]
+    calls += [one.call for one in candidate.beside if one.call is not None]
     met = meeting([index.statement(one) for one in calls])
     steps = [part for one in (*calls, *candidate.inner) for part in _between(index, loop, one)]
     turns = [part for part in steps if isinstance(part.node, (cst.For, cst.While)) and part not in loop.inner]
@@ -283,7 +284,7 @@ def _noting(
     noted[0].further = noted[1:]
     noted[0].anchors["call"], noted[0].call = met.node, index.source.code(candidate.call)
     for one in candidate.inner:
-        way = way_in(index, flow, index.statement(index.scope_of(one).node), index.statement(one))
+        way = way_in(index, flow, index.statement(index.scope_of(one).node), index.statement(one), loop.training)
         noted[0].condition = way.condition or noted[0].condition
         noted[0].ranks = "first" if way.ranks == "first" else noted[0].ranks
         _tell_left_before(flow, noted[0], index.statement(one))

@@ -54,6 +54,7 @@ class Candidate:
         written: its code, where that is more than the node's.
         named: whether the user names it.
         noted: whether the function is to note it, as it cannot return it.
+        beside: those of other functions that keep the same best, and note theirs in the turns in which they run.
     """
 
     node: cst.BaseExpression
@@ -71,6 +72,7 @@ class Candidate:
     written: str = ""
     named: bool = False
     noted: bool = False
+    beside: tuple[Candidate, ...] = ()
 
 
 def direction_of(name: str) -> str:

@@ -161,6 +161,11 @@ class Score(Site):
         return self.expression if self.kept is None else self.kept.expression
 
     @property
+    def told(self) -> str:
+        """What names it, with the function that keeps it to itself where others may be meant."""
+        return self.owner + (self.written if self.owner else self.expression)
+
+    @property
     def answer(self) -> str:
         """The options that name this score, as a shell takes them."""
         return answer_for(self.owner + self.written, self.direction)
