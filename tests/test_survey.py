@@ -5741,6 +5741,31 @@ def test_optimizer_that_is_built_anew_beside_the_training_is_handed_over_before_
     assert found.late_optimizer is None
 
 
+@pytest.mark.parametrize(
+    ("begun", "turn", "told"),
+    [
+        pytest.param("", "if epoch == 3:\n    MADE", 2, id="anew in a turn"),
+        pytest.param("if fresh:\n    MADE", "", 2, id="anew under an option"),
+        pytest.param("if optimizer is None:\n    MADE", "", 1, id="where none is given"),
+        pytest.param("if fresh:\n    MADE\nelse:\n    MADE", "", 1, id="in either branch"),
+        pytest.param("MADE", "", 1, id="in any case"),
+    ],
+)
+def test_optimizer_that_a_training_is_given_counts_beside_its_own_where_it_may_begin_with_it(
+    begun: str, turn: str, told: int
+) -> None:
+    made = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    head, _, rest = script(turn.replace("MADE", made) or "pass").partition(f"{made}\n")
+    body = indent(f"{begun.replace('MADE', made)}\n{rest[rest.index('for epoch') :]}", "    ")
+    text = head.replace("\n\n", f"\n\ndef train(model, optimizer):\n{body}\n", 1)
+    found = survey_of(f"{text}{made}\ntrain(model, optimizer)\n")
+    assert [one.keeps != "" for one in found.optimizers] == [True]
+    places = [found.optimizers[0].anchors["made"], *(one.node for one in found.rebuildings)]
+    assert len(places) == told
+    scopes = {found.index.statement(node).scope.name for node in places}
+    assert scopes == ({"train", ""} if told == 2 else {"train"})
+
+
 def test_optimizer_of_branches_that_each_train_is_handed_over_in_each() -> None:
     training = "    for epoch in range(9):\n        for x in data:\n            model(x).backward()\n"
     training += "            optimizer.step()\n"
