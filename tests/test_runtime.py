@@ -989,9 +989,7 @@ KINDS = {"a thread": ("threading.Thread", "threading.Event"), "a process": ("For
 
 
 @pytest.mark.parametrize(("kind", "gloo"), [("a thread", False), ("a process", False), ("a process", True)])
-def test_what_goes_on_keeps_nobody_waiting_and_outlives_nobody(
-    tmp_path: Path, kind: str, gloo: bool
-) -> None:
+def test_what_goes_on_keeps_nobody_waiting_and_outlives_nobody(tmp_path: Path, kind: str, gloo: bool) -> None:
     """What outlived its round would hold the output that the test waits for."""
     made, event = KINDS[kind]
     text = GOES_ON.replace("KIND", made).replace("EVENT", event).replace("GLOO", str(gloo))

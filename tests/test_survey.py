@@ -7148,6 +7148,57 @@ def test_a_score_that_is_never_measured_is_none() -> None:
     assert [score.value for score in survey_of(script(dead.replace("False", "True"))).scores] == ["acc"]
 
 
+OF_NONE = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net())
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.loader = None
+        GIVEN
+
+    def validate(self):
+        self.model.eval()
+        return measure(self.model, self.loader)
+
+    def train(self):
+        for epoch in range(5):
+            for x, y in data:
+                loss = criterion(self.model(x), y)
+                loss.backward()
+                self.optimizer.step()
+            if ASKED:
+                acc = self.validate()
+                best = max(best, acc)
+
+trainer = Trainer()
+BEFORE
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "before", "measured"),
+    [
+        ("self.loader is not None", "", "", False),
+        ("self.loader", "self.loader = None", "", False),
+        ("many and self.loader", "", "loader = DataLoader(data)", False),
+        ("self.loader is not None", "self.loader = load()", "", True),
+        ("self.loader is not None", "", "trainer.loader = load()", True),
+        ("self.loader is not None", "", "setattr(trainer, name, load())", True),
+        ("self.loader is not None", "vars(self).update(kept)", "", True),
+        ("self.loader is None", "", "", True),
+        ("many or self.loader", "", "", True),
+    ],
+)
+def test_a_score_that_waits_for_what_is_ever_none_is_none(asked: str, given: str, before: str, measured: bool) -> None:
+    found = survey_of(OF_NONE.replace("ASKED", asked).replace("GIVEN", given).replace("BEFORE", before))
+    assert [score.value for score in found.scores] == ["acc"] * measured
+    assert not found.validation
+
+
 REFINED = """
 import copy
 import torch
