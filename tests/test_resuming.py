@@ -83,9 +83,26 @@ def averaged(taken: str, how: str = "self.shadow[name].lerp_(part, 0.1)") -> str
     return text.replace("optimizer.step()\n", "optimizer.step()\n            average.update()\n")
 
 
+FIT = """def fit(state):
+    kept = state['model']
+    for name, part in model.state_dict().items():
+        if name not in kept:
+            kept[name] = part
+    model.load_state_dict(kept)
+
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "guarded"),
     [
+        pytest.param(
+            resumed(
+                "kept = state['average']", ended="for name, part in model.named_parameters():\n    kept[name] += part"
+            ),
+            "kept = state",
+            id="an average by names in a variable",
+        ),
         pytest.param(
             resumed("first = state['epoch'] + 1", "if first >= 10:\n    return"), "    return", id="all epochs are over"
         ),
@@ -130,6 +147,7 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
     [
         pytest.param(averaged("average.shadow = state['average']", "self.all += part"), id="an average of all"),
         pytest.param(averaged("average.model = state['model']"), id="what is averaged"),
+        pytest.param(resumed("fit(state)").replace("def main", f"{FIT}def main"), id="weights that are made to fit"),
         pytest.param(resumed("first = state['epoch'] + 1"), id="a counter"),
         pytest.param(resumed("best = state['best']", ended="if acc > best:\n    best = acc"), id="the best so far"),
         pytest.param(resumed("stopper.load_state_dict(state['stopper'])"), id="stops nothing"),

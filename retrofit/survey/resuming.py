@@ -170,7 +170,7 @@ class _Loaded:
     def taking(self) -> dict[Statement, str]:
         """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
         index, flow, found = self._index, self._flow, dict[Statement, str]()
-        ending = {variable for variable, _ in self._asked} | {*_named(index, flow)}
+        ending = {variable for variable, _ in self._asked} | {*_named(index, flow, self._loops)}
         settings = {variable for variable, _ in self._asked if _holds_settings(index, flow, variable, self._asked)}
         parts = {name.removeprefix("self.") for _, name in ending}
         for here, names, value in _given(index):
@@ -377,8 +377,18 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Variabl
                 yield whole, name.removeprefix(whole[1]).removeprefix(".")
 
 
-def _named(index: Index, flow: Flow) -> Iterator[Variable]:
-    """Yield what has an item for each parameter by its name, such as an average: new dendrites would have none."""
+def _named(index: Index, flow: Flow, loops: list[EpochLoop]) -> Iterator[Variable]:
+    """Yield what has an item for each parameter by its name, such as an average: new dendrites would have none.
+
+    A variable that the training does not know, as one in which weights are made to fit before they are loaded, is none.
+    """
+    inside = {loop.statement for loop in loops}
+    running = called_in(index, flow, *inside)
+    known = {
+        flow.variable(node.value, scope)
+        for node in index.nodes_of(cst.Name)
+        if (scope := index.scope_of(node)) in running or not inside.isdisjoint(index.statement(node).path)
+    }
     for loop in index.nodes_of(cst.For):
         call = receiver(loop.iter) if method_name(loop.iter) == "items" else loop.iter
         name = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else loop.target
@@ -386,9 +396,10 @@ def _named(index: Index, flow: Flow) -> Iterator[Variable]:
             continue
         for item in index.nodes_of(cst.Subscript):
             key = item.slice[0].slice
-            inside = isinstance(key, cst.Index) and dotted(key.value) == dotted(name) and loop in index.ancestors(item)
-            if inside and (holder := dotted(item.value)) is not None:
-                yield flow.variable(holder, index.scope_of(item))
+            among = isinstance(key, cst.Index) and dotted(key.value) == dotted(name) and loop in index.ancestors(item)
+            variable = flow.variable(dotted(item.value) or "", index.scope_of(item))
+            if among and variable[1] and ("." in variable[1] or variable in known):
+                yield variable
 
 
 def _alone_gives(index: Index, name: str, here: Statement) -> bool:
