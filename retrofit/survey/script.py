@@ -78,6 +78,7 @@ from retrofit.survey.trainings import (
     exclude_one_another,
     find_trials,
     in_place_of,
+    is_made_of,
     left_out,
     of_optimizer,
     of_other_models,
@@ -371,6 +372,8 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
         others = [w for group in groups if group not in named for w in group[1]]
         groups = named
         script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
+        chosen = {origin for origins, _ in groups for origin in origins}
+        script.part_of_other = any(is_made_of(one, chosen, flow) for one in script.other_ways[:1])
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     script.answers = [answer for answer in told_apart(script.groups) if answer]
