@@ -31,6 +31,7 @@ from retrofit.survey.disorder import (
     paired_parts,
     wrapped_where_built,
 )
+from retrofit.survey.elsewhere import trained_elsewhere
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -212,6 +213,7 @@ def survey(
     script.spawned_numbers = _spawned_numbers(script, flow)
     _leave_out_backwards(script, groups, flow)
     script.instead = script.instead or [loop for loop in loops if loop not in script.loops]
+    script.elsewhere = trained_elsewhere(index, flow, script.loops)
     if not script.loops:
         _tell_what_is_there(script, flow)
     if script.loops or not script.wrappers:  # an engine that a file only helps itself from

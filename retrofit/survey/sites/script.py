@@ -124,6 +124,7 @@ class Script(Site):
         adrift: backward passes that no loop was found around.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
+        elsewhere: where it starts the one that has the epoch loops by a command; None where it may train itself.
         trained_before: where other models are wrapped that the same run trains before the chosen one.
         trained_after: the same of those that it trains after that, in the process that starts the training's own.
         other_ways: the same of those that a run trains instead of the chosen one, in the same epoch loop.
@@ -189,6 +190,7 @@ class Script(Site):
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)
     uncalled: str = ""
+    elsewhere: CallSite | None = None
     trained_before: list[Wrapper] = field(default_factory=list)
     trained_after: list[Wrapper] = field(default_factory=list)
     other_ways: list[Wrapper] = field(default_factory=list)
