@@ -71,6 +71,46 @@ def changed(plan: Plan) -> dict[str, str]:
     return {file.path.name: file.after.decode() for file in plan.files if file.before is not None}
 
 
+PROGRAM = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def build():
+    return Net()
+
+def train(best):
+    model = DDP(build())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x, y in loader:
+            criterion(model(x), y).backward()
+            optimizer.step()
+        acc = validate(model)
+        best = max(best, acc)
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "asked"),
+    [
+        ("command = 'N={} python ./lib/fit.py'\nsubprocess.Popen(command.format(3), shell=True)", True),
+        ("subprocess.run([sys.executable, 'lib/fit.py'])", True),
+        ("os.system('python lib/fit.py')", True),
+        ("subprocess.run(['git', 'log', 'lib'])", False),
+        ("subprocess.run([sys.executable, 'lib/prepare.py'])", False),
+        ("os.system('python lib/fit.py')\nfit.train(0)", False),
+    ],
+)
+def test_a_script_that_only_starts_the_one_that_trains_is_asked_about(
+    plan_project: Planner, does: str, asked: bool
+) -> None:
+    main = f"import os, subprocess, sys\nfrom lib import fit\nnet = fit.build()\n{does}\n"
+    plan = plan_project(main, **{"lib/fit": PROGRAM})
+    told = [one for one in plan.questions if "as a program of its own" in one.message]
+    assert [one.code for one in told] == ["PAI104"] * asked
+    assert all("fit.py) as a program" in one.message and one.line >= 4 for one in told)
+
+
 def test_what_a_module_does_as_a_program_of_its_own_is_no_part_of_the_training(plan_project: Planner) -> None:
     own = """
 if __name__ == "__main__":

@@ -305,3 +305,26 @@ print(f"Val loss: {{val_loss}}")"""
     (score,) = survey_of(text).scores
     assert (score.expression, score.unfit[0]) == ("val_loss", kind)
     assert [one.code for one in plan_of(tmp_path, text).questions] == (["PAI105"] if kind else [])
+
+
+@pytest.mark.parametrize(
+    ("made", "array", "kind"),
+    [
+        ("total / len(val_loader)", "np.array(val_loss)", ""),
+        ("loss.item()", "np.array(val_loss)", ""),
+        ("[total, loss]", "np.array(val_loss)", "several values"),
+        ("measure(model)", "np.array(val_loss)", "several values"),
+        ("total", "np.array([val_loss, total])", "several values"),
+    ],
+)
+def test_an_array_of_a_number_is_one_value(made: str, array: str, kind: str) -> None:
+    epoch = f"""total = 0
+model.eval()
+for x, y in val_loader:
+    loss = criterion(model(x), y)
+    total += loss.item()
+val_loss = {made}
+given = {array}
+print(given)"""
+    (score,) = survey_of(f"import numpy as np\n{script(epoch)}", metric="given", mode="min").scores
+    assert score.unfit[0] == kind

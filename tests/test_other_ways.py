@@ -48,7 +48,14 @@ def test_where_another_model_may_be_trained_instead_nothing_is_demanded_of_it(tm
     assert "GPA.pai_tracker.set_optimizer" not in text
     assert "    pai_distributed.set_optimizer_instance(optimizer)\n" in text
     assert "report_validation_score(acc, net, optional=True)" in text
-    assert any("may train `head` instead (line 12)" in note.message for note in plan.notes)
+    told = "may train `head` instead (line 12), which goes on as before"
+    assert any(told in note.message for note in plan.notes)
+
+
+def test_a_whole_that_may_be_trained_instead_of_its_part_does_not_go_on_as_before(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, TEXT, Options(model="head"))
+    told = "may train `net` instead (line 9), which has `head` with its dendrites in it"
+    assert any(told in note.message for note in plan.notes)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,14 @@ def forget(it, known):
     it = known["stopper"]
 
 """
+FIT = """def fit(state):
+    kept = state['model']
+    for name, part in model.state_dict().items():
+        if name not in kept:
+            kept[name] = part
+    model.load_state_dict(kept)
+
+"""
 
 
 def helped(taken: str, ended: str = "pass") -> str:
@@ -113,6 +121,13 @@ def helped(taken: str, ended: str = "pass") -> str:
             helped("take_part(stopper, state)", "if stopper.bad > 3:\n    break"),
             "it.bad = ",
             id="a helper gives a part",
+        ),
+        pytest.param(
+            resumed(
+                "kept = state['average']", ended="for name, part in model.named_parameters():\n    kept[name] += part"
+            ),
+            "kept = state",
+            id="an average by names in a variable",
         ),
         pytest.param(
             resumed("first = state['epoch'] + 1", "if first >= 10:\n    return"), "    return", id="all epochs are over"
@@ -164,6 +179,7 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
         pytest.param(helped("forget(stopper, state)", STOPS), id="a helper's own name"),
         pytest.param(helped("take(model, state)", STOPS), id="a helper gives something else"),
         pytest.param(helped("pass", "leave_if_over({'epoch': epoch})"), id="a helper leaves by another number"),
+        pytest.param(resumed("fit(state)").replace("def main", f"{FIT}def main"), id="weights that are made to fit"),
         pytest.param(resumed("first = state['epoch'] + 1"), id="a counter"),
         pytest.param(resumed("best = state['best']", ended="if acc > best:\n    best = acc"), id="the best so far"),
         pytest.param(resumed("stopper.load_state_dict(state['stopper'])"), id="stops nothing"),

@@ -994,6 +994,7 @@ GOES_ON = """
 import atexit, multiprocessing, sys, threading
 from pai_distributed import process
 process._pai_seconds_for_others = 0.0
+process._pai.by_gloo = GLOO
 atexit.register(print, "saved")
 KIND(target=EVENT().wait, name="watches", daemon=bool(sys.argv[1:])).start()
 process._pai_leave(3)
@@ -1001,9 +1002,11 @@ process._pai_leave(3)
 KINDS = {"a thread": ("threading.Thread", "threading.Event"), "a process": ("Forked.Process", "Forked.Event")}
 
 
-@pytest.mark.parametrize(("kind", "event"), KINDS.values(), ids=KINDS)
-def test_what_goes_on_keeps_nobody_waiting(tmp_path: Path, kind: str, event: str) -> None:
-    text = GOES_ON.replace("KIND", kind).replace("EVENT", event)
+@pytest.mark.parametrize(("kind", "gloo"), [("a thread", False), ("a process", False), ("a process", True)])
+def test_what_goes_on_keeps_nobody_waiting_and_outlives_nobody(tmp_path: Path, kind: str, gloo: bool) -> None:
+    """What outlived its round would hold the output that the test waits for."""
+    made, event = KINDS[kind]
+    text = GOES_ON.replace("KIND", made).replace("EVENT", event).replace("GLOO", str(gloo))
     (tmp_path / "train.py").write_text(text.replace("Forked", "multiprocessing.get_context('fork')"))
     for arguments, told in ((), True), (("daemon",), False):
         run = launch(tmp_path, *arguments, script=str(tmp_path / "train.py"))

@@ -5906,6 +5906,31 @@ def test_optimizer_that_is_built_anew_beside_the_training_is_handed_over_before_
     assert found.late_optimizer is None
 
 
+@pytest.mark.parametrize(
+    ("begun", "turn", "told"),
+    [
+        pytest.param("", "if epoch == 3:\n    MADE", 2, id="anew in a turn"),
+        pytest.param("if fresh:\n    MADE", "", 2, id="anew under an option"),
+        pytest.param("if optimizer is None:\n    MADE", "", 1, id="where none is given"),
+        pytest.param("if fresh:\n    MADE\nelse:\n    MADE", "", 1, id="in either branch"),
+        pytest.param("MADE", "", 1, id="in any case"),
+    ],
+)
+def test_optimizer_that_a_training_is_given_counts_beside_its_own_where_it_may_begin_with_it(
+    begun: str, turn: str, told: int
+) -> None:
+    made = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    head, _, rest = script(turn.replace("MADE", made) or "pass").partition(f"{made}\n")
+    body = indent(f"{begun.replace('MADE', made)}\n{rest[rest.index('for epoch') :]}", "    ")
+    text = head.replace("\n\n", f"\n\ndef train(model, optimizer):\n{body}\n", 1)
+    found = survey_of(f"{text}{made}\ntrain(model, optimizer)\n")
+    assert [one.keeps != "" for one in found.optimizers] == [True]
+    places = [found.optimizers[0].anchors["made"], *(one.node for one in found.rebuildings)]
+    assert len(places) == told
+    scopes = {found.index.statement(node).scope.name for node in places}
+    assert scopes == ({"train", ""} if told == 2 else {"train"})
+
+
 def test_optimizer_of_branches_that_each_train_is_handed_over_in_each() -> None:
     training = "    for epoch in range(9):\n        for x in data:\n            model(x).backward()\n"
     training += "            optimizer.step()\n"
@@ -7382,6 +7407,57 @@ def test_a_score_that_is_never_measured_is_none() -> None:
     dead = "if False:\n    acc = validate(model)\n    best = max(best, acc)\n"
     assert [score.value for score in survey_of(script(dead)).scores] == []
     assert [score.value for score in survey_of(script(dead.replace("False", "True"))).scores] == ["acc"]
+
+
+OF_NONE = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net())
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.loader = None
+        GIVEN
+
+    def validate(self):
+        self.model.eval()
+        return measure(self.model, self.loader)
+
+    def train(self):
+        for epoch in range(5):
+            for x, y in data:
+                loss = criterion(self.model(x), y)
+                loss.backward()
+                self.optimizer.step()
+            if ASKED:
+                acc = self.validate()
+                best = max(best, acc)
+
+trainer = Trainer()
+BEFORE
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "before", "measured"),
+    [
+        ("self.loader is not None", "", "", False),
+        ("self.loader", "self.loader = None", "", False),
+        ("many and self.loader", "", "loader = DataLoader(data)", False),
+        ("self.loader is not None", "self.loader = load()", "", True),
+        ("self.loader is not None", "", "trainer.loader = load()", True),
+        ("self.loader is not None", "", "setattr(trainer, name, load())", True),
+        ("self.loader is not None", "vars(self).update(kept)", "", True),
+        ("self.loader is None", "", "", True),
+        ("many or self.loader", "", "", True),
+    ],
+)
+def test_a_score_that_waits_for_what_is_ever_none_is_none(asked: str, given: str, before: str, measured: bool) -> None:
+    found = survey_of(OF_NONE.replace("ASKED", asked).replace("GIVEN", given).replace("BEFORE", before))
+    assert [score.value for score in found.scores] == ["acc"] * measured
+    assert not found.validation
 
 
 REFINED = """

@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from retrofit.knowledge.kinds import SumsUp
+from retrofit.survey.conditions import leaves_if, rules_out
 from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
@@ -15,7 +16,6 @@ from retrofit.survey.layers import puts_in
 from retrofit.survey.nodes import dotted, last_name, mentions, spelled
 from retrofit.survey.order import leaves, ways_to
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.conditions import leaves_if, rules_out
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.weights import is_resume
 from retrofit.survey.wrappers import wrapper_kind

@@ -8,6 +8,7 @@ from collections import defaultdict
 import libcst as cst
 
 from retrofit.survey.arguments import read_as
+from retrofit.survey.conditions import argument_of, default_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import (
@@ -21,7 +22,6 @@ from retrofit.survey.nodes import (
     receiver,
 )
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.conditions import argument_of, default_of
 from retrofit.survey.scores.values import unquoted, written_items
 from retrofit.survey.settings import given_elsewhere
 

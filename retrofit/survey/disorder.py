@@ -8,6 +8,7 @@ from itertools import combinations, product
 
 import libcst as cst
 
+from retrofit.survey.conditions import rules_out
 from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
@@ -27,7 +28,6 @@ from retrofit.survey.order import (
 )
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop

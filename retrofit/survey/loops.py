@@ -9,6 +9,7 @@ from itertools import chain
 import libcst as cst
 
 from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer, Wraps
+from retrofit.survey.conditions import never_runs
 from retrofit.survey.counters import counts_turns, given_in, handed_through, increments, read_in
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -236,7 +237,8 @@ def validation_at(index: Index, flow: Flow, loop: EpochLoop) -> str:
         name = last_name(call.func)
         if mode_told(index, call) == "eval" or (VALIDATES.search(name) and call.args):
             at = index.statement(call)
-            if at.scope in running or (at.scope is loop.scope and loop.statement in at.ancestors):
+            within = at.scope in running or (at.scope is loop.scope and loop.statement in at.ancestors)
+            if within and not never_runs(at, flow):
                 return index.place(call, loop.file)
     return ""
 

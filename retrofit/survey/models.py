@@ -9,6 +9,7 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, given_before, meeting
 from retrofit.survey.building import last_of_building, needing
+from retrofit.survey.conditions import leaves_if, rules_out
 from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -29,7 +30,6 @@ from retrofit.survey.order import (
 from retrofit.survey.origins import Origin
 from retrofit.survey.passed import passed_to
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.conditions import leaves_if, rules_out
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper

@@ -9,12 +9,12 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.arguments import read_as, spellings
+from retrofit.survey.conditions import never_runs
 from retrofit.survey.displays import item_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.nodes import argument, dotted, names_in
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.conditions import never_runs
 from retrofit.survey.sites.argument import ProcessNumber
 
 #: What a communicator of mpi4py says, and by which variable torchrun says it.

@@ -200,9 +200,11 @@ def _place(
     index, leading, bodies = flow.index, leading_to(loops, flow), {loop.statement for loop in loops}
     made = [index.statement(call) for call in calls]
     given = optimizer.target in optimizer.scope.parameters
-    if given and _held_by(flow, optimizer.target, optimizer.scope).issuperset(calls):
-        made = [statement for statement in made if statement.scope is optimizer.scope]
     here = [s for s in made if s.scope is optimizer.scope] or [optimizer.statement]
+    if given and _held_by(flow, optimizer.target, optimizer.scope).issuperset(calls):
+        joint = _unless_given(index, optimizer) or meeting(here) or optimizer.statement
+        if not any(isinstance(part.node, cst.If) and part not in leading for part in joint.around):
+            made = here  # else the training may begin with the one that is given
     if not in_process:
         here = [s for s in here if not _at_a_turn(s, bodies)] or here
     anchor = _unless_given(index, optimizer) or meeting([*here, *others]) or optimizer.statement

@@ -414,9 +414,10 @@ def _named(index: Index, flow: Flow, training: Collection[Statement]) -> Iterato
             continue
         for item in index.nodes_of(cst.Subscript):
             key = item.slice[0].slice
-            inside = isinstance(key, cst.Index) and dotted(key.value) == dotted(name) and loop in index.ancestors(item)
-            if inside and (holder := dotted(item.value)) is not None:
-                yield flow.variable(holder, index.scope_of(item))
+            among = isinstance(key, cst.Index) and dotted(key.value) == dotted(name) and loop in index.ancestors(item)
+            variable = flow.variable(dotted(item.value) or "", index.scope_of(item))
+            if among and variable[1]:
+                yield variable
 
 
 def _alone_gives(index: Index, name: str, here: Statement) -> bool:

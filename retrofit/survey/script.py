@@ -31,6 +31,7 @@ from retrofit.survey.disorder import (
     paired_parts,
     wrapped_where_built,
 )
+from retrofit.survey.elsewhere import trained_elsewhere
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -80,6 +81,7 @@ from retrofit.survey.trainings import (
     exclude_one_another,
     find_trials,
     in_place_of,
+    is_made_of,
     left_out,
     of_optimizer,
     of_other_models,
@@ -213,6 +215,7 @@ def survey(
     script.spawned_numbers = _spawned_numbers(script, flow)
     _leave_out_backwards(script, groups, flow)
     script.instead = script.instead or [loop for loop in loops if loop not in script.loops]
+    script.elsewhere = trained_elsewhere(index, flow, script.loops)
     if not script.loops:
         _tell_what_is_there(script, flow)
     if script.loops or not script.wrappers:  # an engine that a file only helps itself from
@@ -389,6 +392,8 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
         others = [w for group in groups if group not in named for w in group[1]]
         groups = named
         script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
+        chosen = {origin for origins, _ in groups for origin in origins}
+        script.part_of_other = any(is_made_of(one, chosen, flow) for one in script.other_ways[:1])
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     script.answers = [answer for answer in told_apart(script.groups) if answer]

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.conditions import argument_of, default_of, given_constants, holds_with, rules_out
 from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import argument, dotted, last_name, names_in, nodes_in
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.conditions import argument_of, default_of, given_constants, holds_with, rules_out
 from retrofit.survey.sites.loop import EpochLoop
 
 #: Functions and methods that let parameters train, by their names.

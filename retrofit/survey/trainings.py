@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import permutations
 
 import libcst as cst
@@ -164,6 +164,14 @@ def in_place_of(others: list[Wrapper], chosen: list[Wrapper], loops: list[EpochL
         if all(exclude_one_another([one, mine], flow) for mine in chosen)
         and any(_before(one, loop, flow) and _before(mine, loop, flow) for loop in loops for mine in chosen)
     ]
+
+
+def is_made_of(whole: Wrapper, parts: Collection[Origin], flow: Flow) -> bool:
+    """Whether what is wrapped is built with another model, which is a part of it."""
+    made = flow.deep_origins(cst.parse_expression(whole.operand), whole.scope)
+    calls = [origin.node for origin in made if isinstance(origin.node, cst.Call)]
+    given = [(arg.value, flow.index.scope_of(call)) for call in calls for arg in call.args]
+    return any(not flow.deep_origins(*one).isdisjoint(parts) for one in given)
 
 
 def _in_processes(site: Wrapper, flow: Flow) -> bool:

@@ -11,6 +11,7 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.knowledge.kinds import Loss, Wraps
+from retrofit.survey.conditions import never_runs, rules_out
 from retrofit.survey.constructions import find_constructions
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
@@ -21,7 +22,6 @@ from retrofit.survey.nodes import calls_one_of, dotted, is_choice, method_name, 
 from retrofit.survey.order import one_after_the_other
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.conditions import never_runs, rules_out
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.model import UnnamedModel
 from retrofit.survey.sites.wrapper import Wrapper

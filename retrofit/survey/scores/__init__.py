@@ -10,6 +10,7 @@ from functools import partial
 
 import libcst as cst
 
+from retrofit.survey.conditions import never_runs
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, head
@@ -19,7 +20,6 @@ from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.carried import Carried
-from retrofit.survey.scores.conditions import never_runs
 from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, against, outdone_by, weigh
 from retrofit.survey.scores.given import given_to_plateau, watched_scores, written_modes
 from retrofit.survey.scores.inline import inline_scores

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import Metric
+from retrofit.survey.conditions import argument_of
 from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -14,7 +15,6 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.making import numbers_turns
 from retrofit.survey.sites.loop import EpochLoop

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, named_in, names_in
 from retrofit.survey.scopes import Statement
-from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.making import EVALUATED, Making
 from retrofit.survey.scores.validation import called_by
 from retrofit.survey.scores.values import bindings_of, in_loop, root_of

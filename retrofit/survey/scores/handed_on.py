@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.scopes import Binding, Scope
 from retrofit.survey.scores.best import tracked_scores
-from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,

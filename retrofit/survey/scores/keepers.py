@@ -10,6 +10,7 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
+from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
@@ -17,7 +18,6 @@ from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.best import tracked_scores
-from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.filling import begun_anew
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers

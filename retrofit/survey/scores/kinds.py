@@ -23,6 +23,7 @@ SEVERAL, TEXT, NOTHING = "several values", "a string", "None"
 _WRITES = re.compile(r"save|dump|show|plot|draw|image|figure|video|audio|grid|histogram", re.IGNORECASE)
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
+_COMPUTED = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer, cst.Float, cst.Ellipsis)
 _MOVES = ("to", "cpu", "cuda")
 _OF_TENSORS = (
     *_MOVES,
@@ -102,9 +103,8 @@ class Kinds:
         if direction_of(binding.target) or self.of(node)[0] in (TEXT, NOTHING):
             return self.of(node)[0] in (TEXT, NOTHING)
         values = self._values.values(node, binding.statement)
-        computed = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer, cst.Float, cst.Ellipsis)
         outer = {value.node for value in values if isinstance(value.node, cst.Call) and value.reading.depth == 1}
-        if not values or outer or any(isinstance(value.node, computed) for value in values):
+        if not values or outer or any(isinstance(value.node, _COMPUTED) for value in values):
             return False
         taken = [one for one in index.nodes_of(cst.Name) if one.value == binding.target and one is not node]
         taken = [one for one in taken if in_loop(index, self._loop, one)]
@@ -127,7 +127,7 @@ class Kinds:
         if _is_text(node) or any(isinstance(one, cst.BaseString) or _is_text(one) for one in texts):
             return TEXT
         if is_collection(self._index, node) and last_name(getattr(node, "func", None)) not in ("zeros", "ones"):
-            return SEVERAL
+            return "" if self._is_array_of_number(node, value) else SEVERAL
         if node not in self._index.parents:
             return ""
         if isinstance(node, cst.Call) and self._is_of_each_column(node, value.reading.at.scope):
@@ -143,6 +143,13 @@ class Kinds:
             return ""
         numbers = any(last_name(base.value) in _NUMBERS for base in made.node.bases)
         return "" if numbers else f"an object of `{made.name}`"
+
+    def _is_array_of_number(self, node: cst.BaseExpression, value: Value) -> bool:
+        """Whether an expression makes an array of what is a number on all ways to it, which counts as that number."""
+        of_numpy = isinstance(node, cst.Call) and self._index.qualified(node.func) == "numpy.array"
+        given = argument(node, "", 0) if of_numpy and isinstance(node, cst.Call) else None
+        values = self._values.read(given, value) if given is not None else []
+        return bool(values) and all(one.reading.number or isinstance(one.node, _COMPUTED) for one in values)
 
     def _returns_text(self, call: cst.Call) -> bool:
         """Whether a function of a library, or a method of what one makes, returns a text."""

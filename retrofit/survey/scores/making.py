@@ -10,6 +10,7 @@ from itertools import takewhile
 
 import libcst as cst
 
+from retrofit.survey.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -27,7 +28,6 @@ from retrofit.survey.nodes import (
 )
 from retrofit.survey.order import runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.values import code_within, phases_of, unquoted, written, written_items

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.conditions import argument_of, holds_with
 from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver, wholes_of
 from retrofit.survey.scopes import Binding, Statement
-from retrofit.survey.scores.conditions import argument_of, holds_with
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
 from retrofit.survey.scores.values import is_set_by_variable, phases_of

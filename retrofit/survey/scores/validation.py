@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.conditions import rules_out
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leaves_loop
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.making import TRAINED, Making, without_gradients

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from retrofit.survey.conditions import SOMETHING, constant
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.conditions import SOMETHING, constant
 from retrofit.survey.scores.words import COMPUTES, Candidate
 from retrofit.survey.sites.loop import EpochLoop
 

@@ -125,9 +125,11 @@ class Script(Site):
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
         given_to: what that function is given to, and so may call it, as `app.run(main)` does; "" for nothing.
+        elsewhere: where it starts the one that has the epoch loops by a command; None where it may train itself.
         trained_before: where other models are wrapped that the same run trains before the chosen one.
         trained_after: the same of those that it trains after that, in the process that starts the training's own.
         other_ways: the same of those that a run trains instead of the chosen one, in the same epoch loop.
+        part_of_other: whether the chosen model is a part of the first of them.
         answers: what tells each of several wrapped models from the others, as far as something does.
         trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
         nameless: where torch's optimizers are built that no name or item of a known name holds.
@@ -190,9 +192,11 @@ class Script(Site):
     passed_over: list[tuple[str, str]] = field(default_factory=list)
     uncalled: str = ""
     given_to: str = ""
+    elsewhere: CallSite | None = None
     trained_before: list[Wrapper] = field(default_factory=list)
     trained_after: list[Wrapper] = field(default_factory=list)
     other_ways: list[Wrapper] = field(default_factory=list)
+    part_of_other: bool = False
     answers: list[str] = field(default_factory=list)
     trainers: list[str] = field(default_factory=list)
     nameless: list[CallSite] = field(default_factory=list)

@@ -9,6 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.nodes import dotted, exits, last_name, last_of, names_in
 from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.settings import is_set_by_name
 
 #: A value of which no more is told than that there is one.
 SOMETHING = object()
@@ -125,6 +126,28 @@ def never_runs(here: Statement, flow: Flow, seen: frozenset[Scope] = frozenset()
     """Whether no call of a function, by the constants that it gives, runs a statement of it, or none of these runs."""
     calls = flow.callers(here.scope) if here.scope not in seen else []
     within = seen | {here.scope}
-    return bool(calls) and all(
-        rules_out(here, call, flow) or never_runs(flow.index.statement(call), flow, within) for call in calls
+    return _asks_for_none(here, flow) or (
+        bool(calls)
+        and all(rules_out(here, call, flow) or never_runs(flow.index.statement(call), flow, within) for call in calls)
+    )
+
+
+def _asks_for_none(here: Statement, flow: Flow) -> bool:
+    """Whether a statement runs only where its object has more than the None that the project alone gives it."""
+    asked = [*flow.index.guards(here.node)] if here.scope.enclosing_class is not None else []
+    known = {name: None for test, _ in asked for name in names_in(test) if _is_ever_none(name, here.scope, flow)}
+    return bool(known) and any(holds_with(test, known) is (not held) for test, held in asked)
+
+
+def _is_ever_none(name: str, scope: Scope, flow: Flow) -> bool:
+    """Whether an attribute of a method's object gets None, and no attribute of that name anything else."""
+    holder, _, attribute = name.rpartition(".")
+    if holder != scope.own or scope.enclosing_class is None:
+        return False
+    named = [b for b in flow.index.bindings if b.target.rpartition(".")[2] == attribute]
+    given = [b for b in named if "." in b.target or b.statement.scope.kind == "class"]
+    return (
+        any(b.target == name for b in given)
+        and all(constant(b.value) is None and b.item is None for b in given)
+        and not is_set_by_name(flow, attribute, flow.lineage(scope.enclosing_class)[-1])
     )

@@ -1,0 +1,36 @@
+"""Find where a script starts another one by a command, which trains in its place."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
+from retrofit.survey.nodes import nodes_in
+from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.loop import EpochLoop
+
+_STARTS = tuple(f"subprocess.{name}" for name in ("run", "call", "Popen", "check_call", "check_output"))
+
+
+def trained_elsewhere(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallSite | None:
+    """Return the call that starts, by its path, the file of epoch loops to which nothing that the script calls leads.
+
+    The path stands in the command, or in what that is made of: `command.format(...)`.
+    """
+    if not loops or any(flow.uncalled(loop.statement) is None for loop in loops):
+        return None
+    for call in index.calls:
+        if index.qualified(call.func) not in (*_STARTS, "os.system", "os.popen") or not call.args:
+            continue
+        scope = index.scope_of(call)
+        named = [node for node in nodes_in(call.args[0].value) if isinstance(node, cst.BaseExpression)]
+        made = [*named, *(origin.node for node in named for origin in flow.origins(node, scope))]
+        texts = [part.evaluated_value for one in made for part in nodes_in(one) if isinstance(part, cst.SimpleString)]
+        words = {PurePath(word) for text in texts if isinstance(text, str) for word in text.split()}
+        files = [PurePath(loop.file.source.shown) for loop in loops if loop.file.name]
+        if any(file.parts[-len(word.parts) :] == word.parts for word in words if word.parts for file in files):
+            return CallSite(node=call, index=index)
+    return None
