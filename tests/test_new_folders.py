@@ -377,6 +377,11 @@ def test_a_function_that_saves_once_is_left_alone() -> None:
     assert survey_of(begun(saves)).new_folders == []
 
 
+def test_a_condition_that_is_made_of_itself_is_followed_once() -> None:
+    text = "args.new = args.new and len(args.widths) > 1\nassert not (args.new and args.plain)"
+    assert survey_of(begun(text)).new_folders == []
+
+
 def test_a_path_that_is_made_of_itself_is_followed_once(tmp_path: Path) -> None:
     up = "def make(root):\n    while not root.exists():\n        root = root.parent\n    root.mkdir()\nmake(args.out)"
     assert survey_of(begun(up)).new_folders == []

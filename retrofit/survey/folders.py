@@ -278,20 +278,24 @@ def _is_of_setting(flow: Flow, choice: cst.CSTNode) -> bool:
     return not any(True for part in parts for _ in _asked_for(flow.index, part))
 
 
-def _holding(flow: Flow, test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpression]:
+def _holding(
+    flow: Flow, test: cst.BaseExpression, affirmed: bool, seen: frozenset[cst.CSTNode] = frozenset()
+) -> Iterator[cst.BaseExpression]:
     """Yield the parts of a condition that hold where it does, or else those that do not; of what a name is as well."""
     if isinstance(test, cst.BooleanOperation):
-        yield from _holding(flow, test.left, affirmed)
-        yield from _holding(flow, test.right, affirmed)
+        yield from _holding(flow, test.left, affirmed, seen)
+        yield from _holding(flow, test.right, affirmed, seen)
     elif isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        yield from _holding(flow, test.expression, not affirmed)
+        yield from _holding(flow, test.expression, not affirmed, seen)
     elif isinstance(test, cst.Comparison) and _denies(test):
         yield from [] if affirmed else [test.left]
     elif isinstance(test, (cst.Name, cst.Attribute)):
-        values = [origin.node for origin in flow.deep_origins(test, flow.index.scope_of(test))]
-        for value in values:
+        values = {origin.node: None for origin in flow.deep_origins(test, flow.index.scope_of(test))}
+        for value in [
+            one for one in values if one not in seen
+        ]:  # `args.new = args.new and args.name` is made of itself
             if isinstance(value, cst.BaseExpression) and not isinstance(value, (cst.Name, cst.Attribute)):
-                yield from _holding(flow, value, affirmed)
+                yield from _holding(flow, value, affirmed, seen | {value})
     elif affirmed:
         yield test
 
