@@ -83,6 +83,8 @@ def test_finds_the_same(arguments: list[str], environment: dict[str, str], forke
         "import sys; sys.excepthook = lambda *error: print(error[0]); 1 / 0",
         "import os, subprocess, sys; code = 'import os; print(os.getppid())'\n"
         "print(int(subprocess.check_output([sys.executable, '-c', code])) == os.getpid())",
+        "import os; own = os.getpid()\nif os.fork() == 0: print(os.getppid() == own)\nelse: os.wait()",
+        "import atexit, sys; atexit.register(lambda: print(sys.last_type, sys.last_value)); 1 / 0",
     ],
 )
 def test_ends_the_same(text: str, forked: str, tmp_path: Path) -> None:

@@ -120,7 +120,8 @@ def become(request: Request, program: str, path: Sequence[str]) -> None:
     os.environ.clear()
     os.environ.update(facts["environment"])
     os.chdir(facts["folder"])
-    os.getppid = lambda: int(facts["parent"])
+    own, ask = os.getpid(), os.getppid
+    os.getppid = lambda: int(facts["parent"]) if os.getpid() == own else ask()
     sys.executable = program
     if "multiprocessing.spawn" in sys.modules:
         sys.modules["multiprocessing.spawn"].set_executable(program)
@@ -180,7 +181,8 @@ def end(error: BaseException | None) -> NoReturn:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
             trace = trace.tb_next
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error.with_traceback(trace), trace
+        sys.excepthook(type(error), error, trace)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
