@@ -174,13 +174,18 @@ DRAWS = """
 import os
 import undrawn_graphs
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
-plt.plot([1, 2])
-plt.tight_layout()
-plt.savefig("drawn.png")
+def draw(name):
+    figure = plt.figure()
+    plt.subplot(2, 2, 1).plot([1, 2])
+    figure.tight_layout()
+    plt.savefig(name)
+    return figure
+
+print(type(draw("drawn.png")) is Figure)
 os.environ["UNDRAWN_GRAPHS"] = "1"
-plt.tight_layout()
-plt.savefig("undrawn.png")
+print(type(draw("undrawn.png")) is Figure)
 """
 
 
@@ -188,6 +193,8 @@ plt.savefig("undrawn.png")
 def test_graphs_are_empty_files_only_where_that_is_asked(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "forked"), "MPLBACKEND": "agg"}
     environment.pop("UNDRAWN_GRAPHS", None)
-    subprocess.run([sys.executable, "-c", DRAWS], env=environment, cwd=tmp_path, check=True)
+    command = [sys.executable, "-c", DRAWS]
+    told = subprocess.run(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True)
+    assert told.stdout == "True\nFalse\n"
     assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "undrawn.png").read_bytes() == b""
