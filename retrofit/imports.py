@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from retrofit.late_imports import MAY_IMPORT_LATE, written_names
@@ -168,10 +169,14 @@ def find_module(module: str, roots: list[Path]) -> Path | None:
     return None
 
 
-def found_modules(names: Iterable[str], roots: list[Path]) -> Iterator[tuple[Path, Path]]:
-    """Yield the files of some modules, each with the folder in which it is found."""
-    for name in names:
-        there = next((one for one in roots if find_module(name, [one])), None)
-        file = find_module(name, [there]) if there is not None else None
-        if file is not None and there is not None:
-            yield file, there
+def found_modules(
+    names: Iterable[str], roots: list[Path], find: Callable[[str, Path], Path | None]
+) -> Iterator[tuple[Path, Path]]:
+    """Yield the files of some modules, each with the folder in which it is found.
+
+    Args:
+        find: gives a module's file where a folder has it.
+    """
+    for name in dict.fromkeys(names):
+        found = ((file, there) for there in roots if (file := find(name, there)))
+        yield from islice(found, 1)

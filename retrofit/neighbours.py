@@ -8,9 +8,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from retrofit.imports import found_modules, imports
+from retrofit.imports import find_module, found_modules, imports
 from retrofit.reading import data_of
 from retrofit.root import project_root
 from retrofit.source import Source
@@ -65,6 +66,7 @@ def neighbours(
     led = {path: {*modules} for path, modules in leading.items()}
     found: dict[str, dict[Path, tuple[bool, Neighbour]]] = defaultdict(dict)
     imported: dict[Path, list[tuple[Path, Path]]] = {}
+    find = cache(lambda name, place: find_module(name, [place]))  # many files import the same
     waiting = {*led}
     while waiting:
         named = {path.parent.name if path.name == "__init__.py" else path.stem for path in waiting}
@@ -73,7 +75,7 @@ def neighbours(
         for path in (path for path, data in others.items() if mentioned.search(data)):
             if path not in imported:
                 own = os.path.relpath(path.with_suffix(""), root).replace(os.sep, ".")
-                imported[path] = [*found_modules(imports(path, own, others[path]), [path.parent, *places])]
+                imported[path] = [*found_modules(imports(path, own, others[path]), [path.parent, *places], find)]
             for file, there in imported[path]:
                 if file not in waiting or file == path:
                     continue

@@ -21,11 +21,15 @@ MOST_PROCESSES = 8
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Three processes on two CPUs, as some wait for what they started, and none but this one for single tests."""
+    """Three processes on two CPUs, as some wait for what they started, and none but this one for single tests.
+
+    Trainings wait more than half of their time: for one of their processes, and for what hangs.
+    """
     if all("::" in argument for argument in config.args):
         return 0
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cpus * 3 // 2, MOST_PROCESSES) if cpus > 1 else 0
+    halves = 5 if config.option.markexpr == "real" else 3
+    return min(cpus * halves // 2, MOST_PROCESSES) if cpus > 1 else 0
 
 
 def pytest_configure() -> None:

@@ -113,7 +113,8 @@ def test_a_failed_training_shows_its_end(folder: Folder, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("options", [(), ("--dp",)], ids=["ddp", "dp"])
 def test_it_trains_to_the_end_and_the_model_loads(tmp_path: Path, options: tuple[str, ...]) -> None:
     python = training_python()  # README's own command has a plain one train
-    result = run([python, "-m", "retrofit", "demo", "a demo", *options], tmp_path, PYTHONPATH=str(FIXTURES.parent))
+    environment = {"PYTHONPATH": str(FIXTURES.parent), "UNDRAWN_GRAPHS": "1"}
+    result = run([python, "-m", "retrofit", "demo", "a demo", *options], tmp_path, **environment)
     assert result.returncode == 0, shown(result)
     rows = re.findall(r"^ *(\d+) +(\d+) +\d+ +\d+ s +(0\.\d+)$", result.stdout, re.MULTILINE)
     (none, before, without), *dendrites = rows

@@ -23,7 +23,7 @@ def test_the_lines_for_inference_load_the_trained_model(tmp_path: Path) -> None:
     (project,) = re.findall(r"<!-- project: (\S+) -->", tutorial)
     shutil.copytree(ROOT / project, tmp_path, dirs_exist_ok=True)
     apply(tmp_path / "train.py")
-    settings = {"NUM_GPUS": "2", "PAI_TESTING_DENDRITE_CAPACITY": "1", "PAI_VERBOSE": "1"}
+    settings = {"NUM_GPUS": "2", "PAI_TESTING_DENDRITE_CAPACITY": "1", "PAI_VERBOSE": "1", "UNDRAWN_GRAPHS": "1"}
     trained = run(["bash", "train_distributed.sh"], tmp_path, PYTHON=training_python(), **settings)
     assert trained.returncode == 0, shown(trained)
 
@@ -31,7 +31,7 @@ def test_the_lines_for_inference_load_the_trained_model(tmp_path: Path) -> None:
     assert len(blocks) == 2
     code = "".join(blocks).replace('"PAI_train"', '"PAI_train_capacity_test"')
     (tmp_path / "predict.py").write_text(code)
-    result = run(["python", "predict.py"], tmp_path)
+    result = run([training_python(), "predict.py"], tmp_path)
     assert result.returncode == 0, shown(result)
     # In a capacity test the library counts each score as a new best.
     score = float(re.findall(r"Adding validation score ([\d.]+)", trained.stdout)[-1])
@@ -51,7 +51,7 @@ def test_the_library_has_the_defaults_that_are_listed(tmp_path: Path) -> None:
         "print('FOUND', json.dumps(found))\n"
         "print('HISTORY', GPA.pc.DOING_HISTORY)\n"
     )
-    result = run(["python", "ask.py", *listed], tmp_path)
+    result = run([training_python(), "ask.py", *listed], tmp_path)
     assert result.returncode == 0, shown(result)
     found = json.loads(re.findall(r"^FOUND (.*)$", result.stdout, re.MULTILINE)[0])
     history = json.loads(re.findall(r"^HISTORY (.*)$", result.stdout, re.MULTILINE)[0])

@@ -83,6 +83,8 @@ def test_finds_the_same(arguments: list[str], environment: dict[str, str], forke
         "import sys; sys.excepthook = lambda *error: print(error[0]); 1 / 0",
         "import os, subprocess, sys; code = 'import os; print(os.getppid())'\n"
         "print(int(subprocess.check_output([sys.executable, '-c', code])) == os.getpid())",
+        "import os; own = os.getpid()\nif os.fork() == 0: print(os.getppid() == own)\nelse: os.wait()",
+        "import atexit, sys; atexit.register(lambda: print(sys.last_type, sys.last_value)); 1 / 0",
     ],
 )
 def test_ends_the_same(text: str, forked: str, tmp_path: Path) -> None:
@@ -172,13 +174,18 @@ DRAWS = """
 import os
 import undrawn_graphs
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
-plt.plot([1, 2])
-plt.tight_layout()
-plt.savefig("drawn.png")
+def draw(name):
+    figure = plt.figure()
+    plt.subplot(2, 2, 1).plot([1, 2])
+    figure.tight_layout()
+    plt.savefig(name)
+    return figure
+
+print(type(draw("drawn.png")) is Figure)
 os.environ["UNDRAWN_GRAPHS"] = "1"
-plt.tight_layout()
-plt.savefig("undrawn.png")
+print(type(draw("undrawn.png")) is Figure)
 """
 
 
@@ -186,6 +193,8 @@ plt.savefig("undrawn.png")
 def test_graphs_are_empty_files_only_where_that_is_asked(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "forked"), "MPLBACKEND": "agg"}
     environment.pop("UNDRAWN_GRAPHS", None)
-    subprocess.run([sys.executable, "-c", DRAWS], env=environment, cwd=tmp_path, check=True)
+    command = [sys.executable, "-c", DRAWS]
+    told = subprocess.run(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True)
+    assert told.stdout == "True\nFalse\n"
     assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "undrawn.png").read_bytes() == b""

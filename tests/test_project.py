@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from textwrap import indent
 
 import pytest
 
+from retrofit.imports import find_module
 from retrofit.project import load_project
 from tests.helpers import plan_of_project
 
@@ -467,3 +469,20 @@ def test_a_package_may_import_from_itself(tmp_path: Path) -> None:
     assert not plan.questions
     (optimizer,) = plan.script.optimizers
     assert dict(optimizer.bound)["params"] == "model.parameters()"
+
+
+def test_a_module_that_many_files_import_is_looked_for_once_in_each_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[tuple[str, Path]] = Counter()
+
+    def find(name: str, roots: list[Path]) -> Path | None:
+        asked[name, roots[0]] += 1
+        return find_module(name, roots)
+
+    monkeypatch.setattr("retrofit.neighbours.find_module", find)
+    others = {f"other{number}": f"import model\nmodel.train({number})\n" for number in range(3)}
+    write(tmp_path, {"train": f"import model\n{TRAINS}", "model": TRAINS, **others})
+    found = load_project(tmp_path / "train.py", "train.py").neighbours
+    assert [one.shown for one in found["model"]] == [f"{name}.py" for name in others]
+    assert set(asked.values()) == {1}

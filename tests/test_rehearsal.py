@@ -30,8 +30,8 @@ WHOLE = bool(os.environ.get("RETROFIT_TEST_WHOLE"))
 def rehearse(script: Path, *arguments: str, python: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     """Start a script's launcher from the folder of its project for no more than a rehearsal, on two processes."""
     (launcher,) = script.parent.glob("train_distributed.sh")
-    settings = {"REHEARSE": "only", "NUM_GPUS": "2", "PYTHON": python or training_python(), **environment}
-    return run(["bash", str(launcher), *arguments], script.parent, **settings)
+    settings = {"REHEARSE": "only", "NUM_GPUS": "2", "PYTHON": python or training_python(), "UNDRAWN_GRAPHS": "1"}
+    return run(["bash", str(launcher), *arguments], script.parent, **settings, **environment)
 
 
 def project(folder: Path, text: str, *options: str, entry: str = "train.py") -> Path:
@@ -188,8 +188,8 @@ def test_what_is_broken_is_found_and_named(broken: Broken, tmp_path: Path) -> No
     script.write_text(swapped(script.read_text(), *broken.changes))
     (line,) = [number for number, text in enumerate(script.read_text().splitlines(), 1) if text.endswith("# here")]
     before = files_below(tmp_path)
-    limits = {"PAI_REHEARSAL_SECONDS": "45"} if broken.hangs else {}
-    result = rehearse(script, python=sys.executable if broken.hangs else "", **limits)
+    limits = {"PAI_REHEARSAL_SECONDS": "20"} if broken.hangs else {}
+    result = rehearse(script, **limits)
     assert result.returncode not in (0, 75), shown(result)
     assert f"The rehearsal failed in {broken.stage}, after" in result.stdout, shown(result)
     assert re.search(rf"^    train\.py:{line}: ({broken.cause})$", result.stdout, re.MULTILINE), shown(result)
@@ -265,6 +265,28 @@ def test_a_validation_that_short_loaders_never_come_to_is_rehearsed_with_whole_o
     result = rehearse(script, PAI_REHEARSAL_BATCHES="2")
     assert re.search(r"without a validation score.*Rehearsing again, with whole ones", result.stdout), shown(result)
     assert "went well" in result.stdout, shown(result)
+
+
+WAITS = "        time.sleep(0.07)\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (5, "The rehearsal has come to no end in its time, but goes on, without a backward pass so far"),
+        (1, "train.py:6: the process hangs in main"),
+    ],
+    ids=["goes on", "hangs"],
+)
+def test_what_is_on_its_way_to_training_when_the_time_is_over_hangs_where_it_stays(
+    lines: int, said: str, tmp_path: Path
+) -> None:
+    script = f"import time\nimport pai_distributed.rehearsal\n\ndef main():\n    while True:\n{WAITS * lines}\nmain()\n"
+    (helper(tmp_path) / "train.py").write_text(script)
+    (tmp_path / "projects").touch()
+    result = run([sys.executable, "train.py"], tmp_path, PAI_REHEARSAL=str(tmp_path), PAI_REHEARSAL_END="1")
+    assert result.returncode == 1, shown(result)
+    assert (tmp_path / "cause").read_text() == f"{said}\n"
 
 
 def test_an_orderly_exit_is_no_failure(tmp_path: Path) -> None:

@@ -1032,7 +1032,7 @@ def in_processes(started: str) -> str:
 def test_processes_that_a_script_starts_train(started: str, tmp_path: Path) -> None:
     """They are two in the initialisation as well, where there is one GPU."""
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
-    result = train(tmp_path, in_processes(started), python=sys.executable)
+    result = train(tmp_path, in_processes(started))
     assert [len(one) for one in rounds(result)] == [6, 6]
     assert "Traceback" not in result.stdout
 
@@ -1042,7 +1042,7 @@ def test_a_script_that_waits_for_results_of_its_processes_ends_with_them(kind: s
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
     asked = "    print('results', sorted(args.results.get() for _ in processes))\n"
     text = in_processes(f"    args.results = multiprocessing.{kind}()\n{SPAWNED}{asked}")
-    result = train(tmp_path, swapped(text, (END, f"{END}    args.results.put(rank)\n")), python=sys.executable)
+    result = train(tmp_path, swapped(text, (END, f"{END}    args.results.put(rank)\n")))
     assert [len(one) for one in rounds(result)] == [6, 6]
     assert result.stdout.count("the processes that this waits for have left, so it does") == 2
     assert "results [0, 1]" in result.stdout
@@ -1058,7 +1058,7 @@ def test_processes_of_its_own_that_cannot_go_on_past_their_plan_end_the_rounds_t
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
     planned = "    weights = [1.0] * args.epochs\n"
     text = swapped(in_processes(started), (LOOP, f"{planned}{LOOP}        weight = weights[epoch]\n"))
-    result = train(tmp_path, swapped(text, ("default=5", "default=2")), python=sys.executable)
+    result = train(tmp_path, swapped(text, ("default=5", "default=2")))
     assert [len(one) for one in rounds(result)] == [2, 2]
     assert re.search(r"train\.py:\d+: the script cannot go on past its planned end \(IndexError", result.stdout)
     assert "fails while it leaves" not in result.stdout
@@ -1166,7 +1166,7 @@ def test_a_clean_up_that_fails_when_training_leaves_ends_nothing(spawned: bool, 
     whole = (
         f"    ended = None\n    try:\n{tried}        ended = epoch\n    finally:\n        print(f'ended {{ended:d}}')\n"
     )
-    result = train(tmp_path, swapped(text, (loop, whole)), python=sys.executable)
+    result = train(tmp_path, swapped(text, (loop, whole)))
     assert len(rounds(result)) == 2
     assert "failed with status" not in result.stdout
     assert "left with status" not in result.stdout
@@ -1250,7 +1250,7 @@ def loaded(project: Path, folder: Path) -> str:
     lines = [line.removeprefix("    ") for line in code.strip("\n").splitlines()]
     assert len([line for line in lines if line]) <= 5
     (folder / "use.py").write_text("\n".join([*lines, "import torch", f"print({OUTPUTS.replace('.module', '')})"]))
-    used = run([sys.executable, "use.py"], folder)
+    used = run([training_python(), "use.py"], folder)
     assert used.returncode == 0, shown(used)
     (folder / "use.py").unlink()
     assert files_below(folder) == before

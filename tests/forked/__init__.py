@@ -47,8 +47,9 @@ TRAINING = (
 def training_python() -> str:
     """Return the program of a Python with all that a training imports, which lasts as long as this process."""
     stack = ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(forked_python(TRAINING))
+    program = stack.enter_context(forked_python(TRAINING))
+    atexit.register(stack.close)  # after the folder's own clean-up, which comes later then
+    return program
 
 
 @contextmanager

@@ -23,6 +23,7 @@ import socket
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Any, BinaryIO, NoReturn, TextIO, cast
@@ -120,7 +121,8 @@ def become(request: Request, program: str, path: Sequence[str]) -> None:
     os.environ.clear()
     os.environ.update(facts["environment"])
     os.chdir(facts["folder"])
-    os.getppid = lambda: int(facts["parent"])
+    own, ask = os.getpid(), os.getppid
+    os.getppid = lambda: int(facts["parent"]) if os.getpid() == own else ask()
     sys.executable = program
     if "multiprocessing.spawn" in sys.modules:
         sys.modules["multiprocessing.spawn"].set_executable(program)
@@ -180,7 +182,8 @@ def end(error: BaseException | None) -> NoReturn:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
             trace = trace.tb_next
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error.with_traceback(trace), trace
+        sys.excepthook(type(error), error, trace)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -197,6 +200,8 @@ def main() -> None:
     path = sys.path[1:]
     for name in modules:
         importlib.import_module(name)
+    for finalizer in list(vars(weakref.finalize)["_registry"]):
+        finalizer.atexit = False  # of what stays imported: for torch's operators that takes a tenth of a small training
     request = wait_for_request(socket_path)
     become(request, program, path)
     error: BaseException | None = None

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import sysconfig
+import threading
 import traceback
 from collections.abc import Iterable
 from types import FrameType, TracebackType
@@ -41,6 +42,12 @@ def _pai_place_of_error(error: BaseException, trace: TracebackType | None) -> st
         if _pai_path(file)[0]:
             return f"{_pai_path(file)[1]}:{line}"
     return _pai_place(reversed(list(traceback.walk_tb(trace))))
+
+
+def _pai_stack() -> tuple[tuple[int, int], ...]:
+    """Where the main thread is, to be compared."""
+    stack = traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0))
+    return tuple((id(frame.f_code), frame.f_lasti) for frame, _ in stack)
 
 
 def _pai_mode(frame: FrameType, model: Any) -> str:

@@ -16,11 +16,12 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from .mirror import _pai_below
-from .place import _pai_is_helper, _pai_mode, _pai_path, _pai_place, _pai_place_of_error
+from .place import _pai_is_helper, _pai_mode, _pai_path, _pai_place, _pai_place_of_error, _pai_stack
 from .short import _pai_batches, _pai_done, _pai_shorten, _pai_silence_mlflow, _pai_silence_wandb, _pai_when_imported
 from .writes import _pai_keep_files, _pai_see_writes
 
@@ -127,11 +128,16 @@ def _pai_tell_where_it_is(end: float) -> None:
     grouped = distributed is not None and distributed.is_available() and distributed.is_initialized()
     if not grouped and multiprocessing.parent_process() is not None:
         return  # a worker of a loader
-    last = _pai_done.last
-    time.sleep(5 + _pai_done.pause)
+    last, looks = _pai_done.last, Counter[object]()
+    for _ in range(10 + int(2 * _pai_done.pause)):
+        time.sleep(0.5)
+        looks[_pai_stack()] += 1
     frame = sys._current_frames()[threading.main_thread().ident or 0]
+    early = "The rehearsal has come to no end in its time, but"
     if _pai_done.last != last:
-        _pai_note_cause(f"The rehearsal has come to no end in its time, but trains: {_pai_done.steps} steps so far")
+        _pai_note_cause(f"{early} trains: {_pai_done.steps} steps so far")
+    elif not _pai_done.passes and 2 * max(looks.values()) <= looks.total():  # it reads its data, or still imports
+        _pai_note_cause(f"{early} goes on, without a backward pass so far")
     else:
         who = f"rank {distributed.get_rank()}" if grouped and distributed is not None else "the process"
         place = _pai_before(_pai_place(traceback.walk_stack(frame)))

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from .meeting import _pai_have_printed, _pai_key
-from .place import _pai_mode, _pai_place
+from .place import _pai_mode, _pai_place, _pai_stack
 from .process import _pai, _pai_grouped
 from .rehearsal import _pai_rehearsal
 
@@ -48,7 +48,7 @@ def _pai_watch() -> None:
     limit = float(os.environ.get("PAI_HANG_SECONDS") or max(7200.0, timeout))
     if ranks > 1:
         wait = min(0.9 * timeout, float(os.environ.get("PAI_WAIT_SECONDS", "1800")))
-        _pai_look_for(wait, _pai_stack, _pai_say_still, store.clone(), rank, ranks)
+        _pai_look_for(wait, _pai_steps_and_stack, _pai_say_still, store.clone(), rank, ranks)
     if limit and not _pai_rehearsal:  # whose time is limited
         _pai_look_for(limit, _pai_signs, _pai_end, store.clone(), rank, ranks)
 
@@ -76,10 +76,8 @@ def _pai_look_for(seconds: float, look: Callable[[Any], object], then: Callable[
     threading.Thread(target=watch_quietly, daemon=True).start()
 
 
-def _pai_stack(_: Any) -> object:
-    """Where the main thread is."""
-    stack = traceback.walk_stack(sys._current_frames().get(threading.main_thread().ident or 0))
-    return _pai.steps, [(id(frame.f_code), frame.f_lasti) for frame, _ in stack]
+def _pai_steps_and_stack(_: Any) -> object:
+    return _pai.steps, _pai_stack()
 
 
 def _pai_signs(store: Any) -> object:
