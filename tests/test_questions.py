@@ -143,6 +143,24 @@ class Question:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+STARTS = "import os\nfrom lib import fit\nnet = fit.build()\n"
+STARTED = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def build():
+    return Net()
+
+def train(best):
+    model = DDP(build())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x, y in loader:
+            criterion(model(x), y).backward()
+            optimizer.step()
+        acc = validate(model)
+        best = max(best, acc)
+"""
 BUILD = "def build():\n    net = Net()\n    net = DDP(net)\n    return net\n\n\n"
 EACH = "for net in nets:\n    model = DDP(net)\n"
 WRAP = "def wrap(net):\n    return DDP(net)\n\n\n"
@@ -799,6 +817,14 @@ QUESTIONS: dict[str, Question] = {
                 ),
             ),
         },
+    ),
+    "PAI104 9": Question(
+        ((PLAIN, f"{STARTS}os.system('python lib/fit.py')\n"),),
+        {
+            "that trains as well": ((PLAIN, f"{STARTS}os.system('python lib/fit.py')\nfit.train(0)\n"),),
+            "another one": ((PLAIN, f"{STARTS}os.system('python lib/prepare.py')\nfit.train(0)\n"),),
+        },
+        files={"lib/fit.py": STARTED},
     ),
     "PAI105 1": Question(
         ((inner(SCORE), ""),),
