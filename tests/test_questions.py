@@ -821,8 +821,7 @@ QUESTIONS: dict[str, Question] = {
     "PAI104 9": Question(
         ((PLAIN, f"{STARTS}os.system('python lib/fit.py')\n"),),
         {
-            "that trains as well": ((PLAIN, f"{STARTS}os.system('python lib/fit.py')\nfit.train(0)\n"),),
-            "another one": ((PLAIN, f"{STARTS}os.system('python lib/prepare.py')\nfit.train(0)\n"),),
+            "that trains itself": (before("import os\nos.system('python lib/fit.py')\n", IMPORT),),
         },
         files={"lib/fit.py": STARTED},
     ),

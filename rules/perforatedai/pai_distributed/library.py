@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from perforatedai import globals_perforatedai as GPA
+from perforatedai import utils_perforatedai as UPA
 
 from .near import _pai_near
 from .place import _pai_root
@@ -197,18 +198,27 @@ def one_rank_at_a_time() -> Iterator[None]:
         yield
 
 
-def _pai_copy_what_safetensors_refuses(_model: Any, state: dict[str, Any], _prefix: str, _metadata: Any) -> None:
-    """State-dict hook: give each further name of a tied tensor, and what is not contiguous, a copy.
-
-    The library saves by safetensors. In the model they stay as they are.
-    """
+def _pai_copy_tied_tensors(_model: Any, state: dict[str, Any], _prefix: str, _metadata: Any) -> None:
+    """State-dict hook: give each further name of a tied parameter a copy. In the model they stay tied."""
     known = set()
     for name, tensor in state.items():
-        if isinstance(tensor, torch.Tensor) and tensor.numel() and tensor.layout is torch.strided:
+        if isinstance(tensor, torch.Tensor) and tensor.numel():
             place = (tensor.data_ptr(), tensor.shape, tensor.stride())
-            if place in known or not tensor.is_contiguous():
-                state[name] = tensor.clone(memory_format=torch.contiguous_format)
+            if place in known:
+                state[name] = tensor.clone()
             known.add(place)
+
+
+_pai_save_file = UPA.save_file
+
+
+@functools.wraps(_pai_save_file)
+def _pai_save_contiguous(tensors: dict[str, torch.Tensor], *arguments: Any, **keywords: Any) -> None:
+    """Save tensors that are not contiguous, as those of a model in channels_last, which safetensors refuses."""
+    _pai_save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, *arguments, **keywords)
+
+
+UPA.save_file = _pai_save_contiguous
 
 
 def _pai_with_frozen_parameters(setup: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ from .layers import (
     _pai_note_dimensions,
     _pai_share_layers,
 )
-from .library import _pai_copy_what_safetensors_refuses, _pai_with_frozen_parameters
+from .library import _pai_copy_tied_tensors, _pai_with_frozen_parameters
 from .loggers import _pai_watch_loggers
 from .near import _pai_near, _pai_near_folder
 from .process import _pai, _pai_attempt, _pai_device, _pai_fail, _pai_say, initializing
@@ -75,7 +75,7 @@ def load_latest_switch(
     GPA.pai_tracker.setup_optimizer = _pai_with_frozen_parameters(GPA.pai_tracker.setup_optimizer)
     # The library cannot save tied tensors, such as a language model's embedding and head: "Some tensors share
     # memory"; what it saves with weight_tying_experimental, a new process cannot load (both measured).
-    model.register_state_dict_post_hook(_pai_copy_what_safetensors_refuses)
+    model.register_state_dict_post_hook(_pai_copy_tied_tensors)
     _pai_watch_loads(model)
     _pai_hide(model)
     if initializing():
