@@ -168,7 +168,8 @@ def in_place_of(others: list[Wrapper], chosen: list[Wrapper], loops: list[EpochL
 
 def is_made_of(whole: Wrapper, parts: Collection[Origin], flow: Flow) -> bool:
     """Whether what is wrapped is built with another model, which is a part of it."""
-    made = flow.deep_origins(cst.parse_expression(whole.operand), whole.scope)
+    operand = cst.parse_expression(whole.operand)
+    made = flow.deep_origins(operand, whole.scope) if dotted(operand) is not None else set()
     calls = [origin.node for origin in made if isinstance(origin.node, cst.Call)]
     given = [(arg.value, flow.index.scope_of(call)) for call in calls for arg in call.args]
     return any(not flow.deep_origins(*one).isdisjoint(parts) for one in given)

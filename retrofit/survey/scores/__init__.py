@@ -245,9 +245,11 @@ def _tell_making(score: Score, evidence: Evidence, turns: Turns, carried: Carrie
 
 
 def _merge(scores: dict[tuple[str, Scope | None], Score], score: Score) -> None:
-    """Add a score to those that are known, by their expressions, and by the functions that keep them."""
+    """Add a score to those that are known, by their expressions, and by the functions that keep them, if all do."""
     keeper = score.index.scope_of(score.kept.node) if score.kept is not None else None
-    known = scores.setdefault((score.expression, keeper), score)
+    same = [key for key in scores if key[0] == score.expression and (key[1] is keeper or None in (key[1], keeper))]
+    key = same[0] if same else (score.expression, keeper)
+    known = scores.setdefault(key, score)
     if score.direction and known.direction and known.direction != score.direction:
         score.against = known.against = f"{score.evidence} says the contrary"
     known.against = score.against = known.against or score.against
@@ -256,7 +258,7 @@ def _merge(scores: dict[tuple[str, Scope | None], Score], score: Score) -> None:
     known.present = score.present = known.present or score.present
     here = known.anchors["loop"] is score.anchors["loop"]
     if here and known.condition and not score.condition:
-        scores[score.expression, keeper] = score  # of every epoch, rather than of some
+        scores[key] = score  # of every epoch, rather than of some
 
 
 def _of_saved(score: Score) -> bool:
