@@ -286,6 +286,34 @@ def test_module_used_in_the_loop_before_training_counts_as_member(place: str) ->
     assert survey_of(f"{text}    save(model.module)\n").wrappers[0].members is bool(place)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "members"),
+    [
+        pytest.param("print(model.module.fit(optimizer))", True, id="of the training itself"),
+        pytest.param("if model.module.fit(optimizer):\n    log()", True, id="in a condition"),
+        pytest.param("for x in model.module.parts():\n    model.fit(x)", True, id="of the loop around it"),
+        pytest.param("for x in parts:\n    model.fit(x)\n    save(model.module)", False, id="after it in a loop"),
+        pytest.param("if model.fit(x):\n    save(model.module)", False, id="after it under its condition"),
+    ],
+)
+def test_module_used_where_the_training_is_called_counts_as_member(epoch: str, members: bool) -> None:
+    """As a model has it that trains itself."""
+    text = f"""
+    {DDP.strip()}
+    class Net(nn.Module):
+        def fit(self, optimizer):
+            for x in loader:
+                self(x).backward()
+                optimizer.step()
+
+    model = Net()
+    model = DDP(model)
+    optimizer = SGD(model.parameters())
+    for epoch in range(9):
+    """
+    assert survey_of(code(text) + indent(epoch, "    ") + "\n").wrappers[0].members is members
+
+
 def test_module_of_a_model_that_a_function_builds_and_wraps_counts_as_member() -> None:
     text = f"{DDP}def make():\n    model = Net()\n    model = DDP(model)\n    return model\n\nmodel = make()\n"
     text += (
@@ -4498,6 +4526,32 @@ def test_score_under_a_condition_has_a_guard(epoch: str, expected: tuple[str, st
 def test_ranks_that_leave_the_epoch_before_its_score_are_told(check: str, cut_off: bool) -> None:
     (score,) = survey_of(script(f"{check}\nacc = validate(model)\nif acc > best:\n    best = acc")).scores
     assert (score.cut_off > 0) is cut_off
+
+
+FAILING = "    try:\n        evaluate()\n    except OSError:\n        continue\n"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "cut_off"),
+    [
+        pytest.param(f"if rank == 0 and x:\n{FAILING}LOSS", True, id="one rank continues"),
+        pytest.param(f"if rank == 0 and x:\n{FAILING}if y:\n    LOSS", True, id="one rank, and not all turns measure"),
+        pytest.param("if rank == 0:\n    if x:\n        continue\n    LOSS", True, id="the rank that measures"),
+        pytest.param(f"if x:\n{FAILING}LOSS", False, id="all ranks continue"),
+        pytest.param(f"LOSS\nif rank == 0 and x:\n{FAILING}log()", False, id="one rank, after the score"),
+        pytest.param("if rank == 0:\n    for x in y:\n        continue\nLOSS", False, id="in a loop of one rank"),
+    ],
+)
+def test_rank_that_leaves_the_epoch_alone_before_its_score_is_told(epoch: str, cut_off: bool) -> None:
+    """Then the others wait for it where the score is handed over."""
+    text = script(epoch.replace("LOSS", "loss = test(model)") + "\nif rank == 0 and loss < best:\n    best = loss")
+    (score,) = survey_of(text).scores
+    assert [text.splitlines()[at - 1].strip() for at in (score.cut_off,) if at] == ["continue"] * cut_off
+
+
+def test_condition_of_several_ways_past_the_score_is_told_once() -> None:
+    epoch = "if x:\n    if y:\n        log()\n        continue\n" * 2 + "acc = test(model)\nbest = max(best, acc)"
+    assert survey_of(script(epoch)).scores[0].condition == "not (x and y)"
 
 
 def test_ranks_that_leave_where_the_score_is_made_are_told() -> None:

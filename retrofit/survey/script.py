@@ -281,7 +281,7 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     wrappers[:] = [one for one in wrappers if one not in apart]
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]
-    mark_members(wrappers, flow, set(_before_leaving(script, flow)))
+    mark_members(wrappers, flow, _before_leaving(script, flow))
     for wrapper in wrappers if not script.models or script.models[0].unseen else ():
         function = flow.uncalled(wrapper.statement)
         if function is not None and function.kind == "function":
@@ -709,8 +709,11 @@ def _number(call: cst.Call, flow: Flow) -> str:
     return "" if number is None else flow.index.source.code(number)
 
 
-def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
-    """Statements that run before the first backward pass is over: before the epoch loop, in it and in training."""
+def _before_leaving(script: Script, flow: Flow) -> set[Statement]:
+    """Statements that run before the first backward pass is over: before the epoch loop, in it and in training.
+
+    Of those that lead to it, as of the loops around it, that is so of their heads, and of what they call it with.
+    """
     loops = {loop.statement for loop in script.loops}
     ways = [way for one in script.backwards for way in flow.leading(one.statement)]
     around = [part for way in ways for part in (way, *way.around)]
@@ -726,7 +729,8 @@ def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
     called = [one for one in flow.index.scopes if not calls.isdisjoint(flow.callers(one))]
     beside = [flow.index.statement(one.node) for one in called if one not in leading]  # of `Trainer(...).fit()`
     found += beside + [flow.index.statement(one.node) for one in called_in(flow.index, flow, *early, *beside)]
-    return [statement for statement in found if not isinstance(statement.node, cst.ClassDef)]
+    whole = {statement for statement in found if not isinstance(statement.node, cst.ClassDef)}
+    return {*around, *(one for one in flow.index.statements if not whole.isdisjoint(one.path))}
 
 
 def _name_models(sites: Iterable[Site], script: Script, flow: Flow, origins: set[Origin]) -> None:

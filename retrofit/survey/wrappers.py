@@ -420,7 +420,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
     """Note which wrappers do, before training leaves initialisation, what a bare model does not.
 
     Args:
-        before_leaving: statements, whole functions or loops, that run in the initialisation run as well.
+        before_leaving: the statements that run in the initialisation run as well.
     """
     index = flow.index
     asking = [
@@ -439,7 +439,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
             name = attribute.attr.value
             if (name in _WRAPPER_MEMBERS or name in _SHARED_MEMBERS[wrapper.kind]) and means_it(attribute.value):
                 here = index.statement(attribute)
-                if name in _WRAPPER_MEMBERS or any(part in before_leaving for part in here.path):
+                if name in _WRAPPER_MEMBERS or here in before_leaving:
                     wrapper.uses.append(here)
         wrapper.members |= bool(wrapper.uses)
         wrapper.members |= any(means_it(call.args[0].value) for call in insisting)

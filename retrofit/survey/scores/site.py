@@ -41,6 +41,7 @@ from retrofit.survey.scores.ways import (
     common_condition,
     cut_off_at,
     last_before_leaving,
+    left_by_some,
     tests_around,
     way_in,
 )
@@ -61,10 +62,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     expression, name = written_bare(index, candidate.node), root_of(candidate.node)
     kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     here, makers, again = _made_at(index, flow, loop, candidate, kept)
-    left_at = _left_by_others(index, flow, here, turns_begun_by(index, loop.statement))
-    earlier = meeting([maker for maker in makers if left_at and here not in maker.path])
-    if earlier is not None:
-        here, left_at = earlier, None
+    branches = [part for part in turns_begun_by(index, loop.statement) if here in part.path]
+    if left_by_some(index, flow, here, branches) is not None:
+        here = meeting([maker for maker in makers if here not in maker.path]) or here
     turns = _batches_around(index, loop, here)
     way = way_in(index, flow, turns[-1] if turns else loop.statement, here)
     if turns and (len(turns) > 2 or not way.condition or _goes_by_turns(index, loop)):
@@ -118,10 +118,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     score.numeric = kept_as_number(index, loop, candidate)
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.anchors |= {"inner turn": turns[1].node} if turns[1:] else {}
-    score.cut_off = cut_off_at(index, flow, outer)
-    leaving = inside[0] if guard is not None and inside else left_at
-    if leaving is not None:
-        score.cut_off = index.source.position(leaving.node)[0]
+    score.cut_off = cut_off_at(index, flow, outer, report, passing)
+    if guard is not None and inside:
+        score.cut_off = index.source.position(inside[0].node)[0]
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     begun = begun_anew(index, flow, way.block, candidate.node) if kept is None else None
     if guard is not None:
@@ -235,7 +234,7 @@ def _condition(index: Index, flow: Flow, loop: EpochLoop, way: Way, kept: KeptSc
         if not exclude_each_other(part, way.block):
             left = way_in(index, flow, loop.statement, part).condition
             found.append(f"not ({left})" if left else "")
-    return " and ".join(code for code in found if code)
+    return " and ".join(dict.fromkeys(code for code in found if code))
 
 
 def comes_with_steps(flow: Flow, loop: EpochLoop, score: Score, schedulers: list[Scheduler]) -> bool:
@@ -385,15 +384,6 @@ def _tell_best_so_far(score: Score, flow: Flow, loop: EpochLoop, name: str) -> N
 def _calls_validation(index: Index, value: cst.BaseExpression | None) -> bool:
     names = re.findall(r"(\w+)\(", index.source.code(value)) if value is not None else []
     return any(VALIDATES.search(name) for name in names)
-
-
-def _left_by_others(index: Index, flow: Flow, made: Statement, passing: list[Statement]) -> Statement | None:
-    """Return the `continue` by which some ranks leave the statement in whose branches others make the score, if any."""
-    for part in passing:
-        tests = [(a, a.node.test) for a in part.ancestors if made in a.path and isinstance(a.node, cst.If)]
-        if any(by_rank(index, flow, test, at) for at, test in tests):
-            return part
-    return None
 
 
 def _last_of_turn(loop: EpochLoop, place: Statement, passing: list[Statement]) -> Statement:

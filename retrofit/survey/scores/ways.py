@@ -182,13 +182,29 @@ def _counts(binding: Binding) -> bool:
     return increments(binding) and set(names_in(binding.statement.node)) == {binding.target}
 
 
-def cut_off_at(index: Index, flow: Flow, place: Statement) -> int:
-    """Return the line at which some ranks leave the epoch before its score can be handed over, 0 where none do."""
+def cut_off_at(index: Index, flow: Flow, place: Statement, report: Statement, passing: list[Statement]) -> int:
+    """Return the line at which some ranks leave the epoch before its score can be handed over, 0 where none do.
+
+    Args:
+        place: what makes the score.
+        report: the statement after which it is handed over.
+        passing: every `continue` of the loop.
+    """
     for earlier in place.preceding:
         node = earlier.node
         if isinstance(node, cst.If) and leaves(node.body) and by_rank(index, flow, node.test, earlier):
             return index.source.position(node)[0]
-    return 0
+    alone = left_by_some(index, flow, report, [part for part in passing if part.order <= report.last])
+    return index.source.position(alone.node)[0] if alone is not None else 0
+
+
+def left_by_some(index: Index, flow: Flow, place: Statement, passing: list[Statement]) -> Statement | None:
+    """Return the first `continue` to which some ranks alone come, by a condition that is not around a place as well."""
+    for part in passing:
+        choices = [(one, one.node.test) for one in part.around if isinstance(one.node, cst.If)]
+        if any(one not in place.around and by_rank(index, flow, test, one) for one, test in choices):
+            return part
+    return None
 
 
 def last_before_leaving(place: Statement) -> Statement:
