@@ -404,6 +404,7 @@ def test_initialisation_that_writes_nothing(run: Run, old: bool) -> None:
     run.write("", initialise="note(); sys.exit(0)")
     assert run() == 1
     assert "did not write PAI/array_dims.csv" in run.said
+    assert "INIT_GPUS=all" in run.said  # as a script that starts processes leaves with 0 where they fail
     assert len(run.calls) == 1
 
 
@@ -1072,13 +1073,15 @@ SEVERAL = "os.environ.get('INIT_WORLD_SIZE') == '2'"
         (SEVERAL, "ValueError: Default process group has not been initialized", "INIT_WORLD_SIZE=2", {}),
         (SEVERAL, "RuntimeError: world_size must be two", "INIT_WORLD_SIZE=2", {"NUM_GPUS": "gpu"}),
         (SEVERAL, "OutOfMemoryError: CUDA out of memory.", "INIT_WORLD_SIZE=2", {}),
+        (ONE_GPU, "AttributeError: 'Net' object has no attribute 'rate'", "INIT_GPUS=all", {}),
+        (SEVERAL, "AttributeError: 'Net' object has no attribute 'module'", "INIT_WORLD_SIZE=2", {}),
     ],
 )
 def test_an_initialisation_that_fails_as_it_is_one_gets_what_training_has(
     first: Run, cured: str, error: str, setting: str, asked: dict[str, str]
 ) -> None:
     (first.work / "torch.py").write_text("class cuda:\n    device_count = lambda: 2\n")
-    fails = f"if initialising and not {cured}:\n    cause('train.py:7: {error}')\n    sys.exit(1)\n"
+    fails = f"if initialising and not {cured}:\n    cause({f'train.py:7: {error}'!r})\n    sys.exit(1)\n"
     write_rehearsed(first, THREE_ROUNDS, initialise=fails + INITIALISE)
     assert first(**asked) == 0, first.said
     assert f"(train.py:7: {error}). Rehearsing again, with {setting}." in first.said

@@ -680,3 +680,81 @@ def test_a_comprehension_that_has_the_names_of_the_training_evaluates() -> None:
     """
     (score,) = survey_of(code(text)).scores
     assert (score.expression, score.made) == ("loss", "evaluated")
+
+
+#: Two classes that inherit how an epoch goes, and each has its own way with a batch, as segmentation_models_pytorch's.
+EPOCHS = """
+import torch
+
+class Epoch:
+    def __init__(self, model):
+        self.model = model
+
+    def start(self):
+        raise NotImplementedError
+
+    def batch(self, x, y):
+        raise NotImplementedError
+
+    def turn(self, x, y):
+        return self.batch(x, y)
+
+    def run(self, data):
+        self.start()
+        logs, meter = {}, Meter()
+        for x, y in data:
+            loss, out = self.turn(x, y)
+            meter.add(hits(out, y).item())
+            logs.update({'hits': meter.mean})
+        return logs
+
+class Fit(Epoch):
+    def start(self):
+        self.model.train()
+
+    def batch(self, x, y):
+        optimizer.zero_grad()
+        out = self.model(x)
+        loss = criterion(out, y)
+        loss.backward()
+        optimizer.step()
+        return loss, out
+
+class Check(Epoch):
+    def start(self):
+        self.model.eval()
+
+    def batch(self, x, y):
+        with torch.no_grad():
+            out = self.model(x)
+            return criterion(out, y), out
+
+class Anew(Check):
+    batch = Fit.batch
+
+model = torch.nn.DataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+fit, check, anew = Fit(model), Check(model), Anew(model)
+best = 9
+for epoch in range(9):
+    learnt = fit.run(loader)
+    known = check.run(held_out)
+    if known['hits'] < best:
+        best = known['hits']
+"""
+
+
+@pytest.mark.parametrize("inherited", ["self.turn(x, y)", "self.batch(x, y)"])
+@pytest.mark.parametrize(
+    ("asked", "made"),
+    [
+        pytest.param("check.run(held_out)", "evaluated", id="that validates"),
+        pytest.param("fit.run(held_out)", "trained", id="that trains"),
+        pytest.param("anew.run(held_out)", "trained", id="that has another's method"),
+        pytest.param("(fit if learns else check).run(held_out)", "", id="of one of two"),
+    ],
+)
+def test_what_an_object_makes_is_by_its_own_classs_methods(asked: str, inherited: str, made: str) -> None:
+    text = EPOCHS.replace("known = check.run(held_out)", f"known = {asked}").replace("self.turn(x, y)", inherited)
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.made) == ("known['hits']", made)

@@ -1267,6 +1267,22 @@ def test_without_wrapper(helper: ModuleType) -> None:
     assert helper._pai_unwrap(wrapper) is model
 
 
+def test_what_a_script_sets_where_it_counts_one_gpu_reaches_the_model(helper: ModuleType) -> None:
+    """DARTS' way: `model.module.rate = ...` where there are several GPUs, else `model.rate = ...`."""
+    import torch
+
+    model: Any = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    model.kept = 1
+    wrapper: Any = helper.without_wrapper(model)
+    assert "device" not in vars(model)
+    wrapper.rate, wrapper.kept, wrapper.loss = 0.2, 2, torch.nn.L1Loss()
+    assert (wrapper.rate, model.rate) == (0.2, 0.2)
+    assert (wrapper.kept, model.kept) == (2, 1)  # as with DistributedDataParallel: what a wrapper is given is its own
+    assert not hasattr(model, "loss")  # or its weights would have another name in what is saved
+    wrapper.forward = wrapper.forward
+    assert wrapper(torch.ones(1, 2)).equal(model(torch.ones(1, 2)))
+
+
 def test_unwrap(helper: ModuleType) -> None:
     import torch
 

@@ -29,6 +29,7 @@ from retrofit.survey.nodes import (
 from retrofit.survey.order import runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import EMPTIES, FILLS
+from retrofit.survey.scores.inheriting import class_of, leads_as, run_by
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.values import code_within, phases_of, unquoted, written, written_items
 from retrofit.survey.scores.words import VALIDATION_DATA
@@ -50,12 +51,14 @@ class _Frame:
         given: the parameters of which the call tells the value, or `SOMETHING` where it tells that there is one.
         call: the call, None for the epoch loop.
         outer: what the call stands in.
+        kind: the class of the object whose method it is, None where it is none or may be of several.
     """
 
     scope: Scope
     given: Mapping[str, object] = field(default_factory=dict)
     call: cst.Call | None = None
     outer: _Frame | None = None
+    kind: Scope | None = None
 
     @property
     def depth(self) -> int:
@@ -385,7 +388,7 @@ class Making:
         return self._of(value, self._index.statement(call), outer, keys if root == name else ()) if value else set()
 
     def _of_call(self, call: cst.Call, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
-        function = self._flow.called(call) if call in self._index.parents else None
+        function = run_by(self._flow, call, frame.kind) if call in self._index.parents else None
         holder = [held] if (held := receiver(call)) is not None else []
         if function is not None and function.name != "__init__" and frame.depth < _DEEP:
             # What an object tells by a method is made by what it was filled with, whatever the method does.
@@ -431,7 +434,8 @@ class Making:
                 known = frame.given.get(dotted(value) or "", SOMETHING)
             if value is not None or default is not None:
                 given[name] = known
-        return _Frame(function, self._with_flags(function, given), call, frame)
+        kind = class_of(self._flow, function, call, frame.kind)
+        return _Frame(function, self._with_flags(function, given), call, frame, kind)
 
     def _with_flags(self, scope: Scope, given: Mapping[str, object]) -> dict[str, object]:
         """Return what is known of names, and of a function's conditions on them: `fits = mode == "fit"`."""
@@ -570,6 +574,7 @@ class Making:
             what the call gives and that is not told.
         """
         steps = [one for one in self._steps if one.scope is frame.scope and (within is None or within in one.path)]
+        steps = [one for one in steps if leads_as(self._flow, one, frame.kind, self._steps)]
         if not steps:
             return ""
         told = {self._runs(one, frame, steps) for one in steps}

@@ -79,7 +79,7 @@ class _PaiAlone(torch.nn.Module):
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
-        self.module, self.device, self.require_backward_grad_sync = model, _pai_device(model), True
+        self.device, self.require_backward_grad_sync, self.module = _pai_device(model), True, model
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         return self.module(*arguments, **keywords)
@@ -90,6 +90,13 @@ class _PaiAlone(torch.nn.Module):
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("module"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Give what the model lacks to it too: a script that counts one GPU takes what it has for the bare model."""
+        super().__setattr__(name, value)
+        model = self._modules.get("module")
+        if model is not None and not isinstance(value, (torch.nn.Module, torch.Tensor)) and not hasattr(model, name):
+            setattr(model, name, value)
 
     def no_sync(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()

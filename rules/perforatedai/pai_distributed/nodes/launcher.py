@@ -63,16 +63,16 @@ class Training(Project):
                 # scripts that count the GPUs, to wait for or spawn so many processes, count one
                 env["CUDA_VISIBLE_DEVICES"] = env.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
             status = self.run([*self.one, "--perforate_model_parallel", *self.arguments], env=env)
+        # of its arguments an error leaves with 2, and of what it said a rehearsal knows
+        may_see = "" if status == 2 or "PAI_REHEARSAL" in self.told else f" {SEES_ONE}"
         if status:
             why = f"Initialisation failed with status {status}; its messages are above. Training was not started."
-            # of its arguments an error leaves with 2, and of what it said a rehearsal knows
-            aside = status == 2 or "PAI_REHEARSAL" in self.told
-            self.fail(status, why if aside else f"{why} {SEES_ONE}")
+            self.fail(status, f"{why}{may_see}")
         if not files(shapes).items() - before.items():
             self.fail(
                 1,
                 f"Initialisation ended with status 0, but did not write {shapes}. Does the script reach its first "
-                f"backward pass, and is its save_name '{self.name}'? Training was not started.",
+                f"backward pass, and is its save_name '{self.name}'? Training was not started.{may_see}",
             )
 
     def draw_seed(self) -> None:

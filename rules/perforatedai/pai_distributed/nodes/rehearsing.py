@@ -16,14 +16,15 @@ from project import Project
 
 SEES_ONE = (
     "It sees one GPU; if it names others ('invalid device ordinal'), or moves the model only where it counts several "
-    "('Expected all tensors to be on the same device'), INIT_GPUS=all shows it all. It is one process; if it divides "
+    "('Expected all tensors to be on the same device'), or gives it something there ('has no attribute'), "
+    "INIT_GPUS=all shows it all. It is one process; if it divides "
     "its batch by their number, and has no memory for the whole ('out of memory'), INIT_WORLD_SIZE=8 says that 8 train."
 )
 #: What an error may say that comes of its seeing one GPU, and of its being one process.
 OF_DEVICES = re.compile(r"\b(cuda|devices?|device_ids|gpus?|nccl)\b", re.IGNORECASE)
-OF_PROCESSES = re.compile(
-    r"out of memory|process.?group|world.?size|\bprocesses\b|AssertionError|has no attribute", re.IGNORECASE
-)
+OF_PROCESSES = re.compile(r"out of memory|process.?group|world.?size|\bprocesses\b|AssertionError", re.IGNORECASE)
+#: A script may set an attribute of its model, or wrap it, only where it counts several of either.
+OF_EITHER = re.compile("has no attribute")
 #: What it is given of training where it fails, one after the other: where an error may come of what it is without.
 WAYS = (("INIT_GPUS", OF_DEVICES, "sees one GPU"), ("INIT_WORLD_SIZE", OF_PROCESSES, "is one process"))
 INITIALISATION = "the initialisation"
@@ -131,7 +132,7 @@ class Rehearsal:
         self.given = ("", "")
         for way in self.ways.copy():
             name, of, lacks = way
-            why = next(filter(of.search, errors), "").strip()
+            why = next((line for line in errors if of.search(line) or OF_EITHER.search(line)), "").strip()
             if why and not told.get(name) and (value := self._of_training(name)):
                 self.ways.remove(way)
                 self.given, told[name] = (name, lacks), value
