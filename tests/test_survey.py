@@ -3412,6 +3412,7 @@ def test_best_kept_by_a_function_that_trains_and_validates(old: str, new: str, s
         pytest.param("validate(model)", "for acc in accs:\n        log(acc)\n    return acc, 1", [], id="last of all"),
         pytest.param("log(validate(model))", "return acc", ["acc"], id="given to a call alone"),
         pytest.param("print(f'{validate(model):.3f}')", "return acc", ["acc"], id="written alone"),
+        pytest.param("val_loss = 1 - validate(model)", "return acc", ["val_loss"], id="what is made of it is taken"),
         pytest.param("print(validate(model) if epoch > 3 else 0)", "return acc", [], id="in some turns alone"),
         pytest.param("if done: pass\nelif validate(model) > 9: pass", "return acc", [], id="on some ways alone"),
     ],
@@ -7119,6 +7120,19 @@ Trainer(Net()).fit()
             script(TAKEN.replace("= acc", "= torch.tensor(acc)"), "BEST = torch.tensor(0.0)").replace("BEST", "best"),
             "best",
             id="made of the score",
+        ),
+        pytest.param(
+            script(TAKEN.replace("= acc", "= math.ceil(acc)"), "BEST = 1.0").replace("BEST", "ymax"),
+            "",
+            id="a limit that is made of the score",
+        ),
+        pytest.param(
+            script(
+                TAKEN.replace("= acc", "= smooth(BEST, acc)"),
+                "def smooth(old, new):\n    return 0.9 * old + 0.1 * new\n\n\nBEST = 1.0",
+            ).replace("BEST", "mean"),
+            "",
+            id="what a function makes of the score and the best",
         ),
         pytest.param(
             script(TAKEN, "state = SimpleNamespace(best=0.0)").replace("BEST", "state.best"),

@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import MakesTensor
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
@@ -549,10 +550,16 @@ def _takers(
 
 
 def _is_taken(index: Index, value: cst.BaseExpression, wanted: set[str]) -> bool:
-    """Whether a value is one of some, or what a call makes of one: `acc`, `acc.item()`, `torch.tensor(acc)`."""
-    made = isinstance(value, cst.Call) and last_name(value.func) not in ("max", "min")  # which choose: told by itself
-    parts = nodes_in(value) if made else [value]
-    return any(isinstance(part, cst.BaseExpression) and index.source.code(part) in wanted for part in parts)
+    """Whether a value is one of some, as another type at most: `acc`, `acc.item()`, `torch.tensor(acc)`.
+
+    What another call makes of it, `math.ceil(acc)`, may be a limit that is no score.
+    """
+    if index.source.code(value) in wanted:
+        return True
+    bare, known = bare_of(value), index.knowledge.named(MakesTensor)
+    if isinstance(bare, cst.Call) and bare.args and index.qualified(bare.func) in known:
+        bare = bare.args[0].value
+    return bare is not value and _is_taken(index, bare, wanted)
 
 
 def _is_given(index: Index, call: cst.Call, item: cst.Subscript, wanted: set[str]) -> bool:

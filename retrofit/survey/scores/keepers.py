@@ -430,6 +430,8 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
     for function, (call, *others) in validation_functions(index, flow, loop).items():
         if others or function in keepers or not is_validation(index, function):
             continue
+        if any(isinstance(one, (cst.Assign, cst.AnnAssign, cst.AugAssign)) for one in index.ancestors(call)):
+            continue  # the loop takes what is made of it: `loss = 1 - validate(model)`
         for value in index.returned(function):
             for _, part in returned_parts(index, value):
                 code = index.source.code(part)
