@@ -3473,11 +3473,22 @@ class History:
     def last(self, name):
         return self.values[name][-1]
 
+class Clock:
+    def __init__(self):
+        self.begun = time.time()
+
+    def seconds(self):
+        return time.time() - self.begun
+
 def memory():
     return torch.cuda.max_memory_allocated()
 
+def others(meter=None):
+    meter = Clock()
+    return meter
 
-history = History()
+
+history, clock, meter = History(), Clock(), library.Meter()
 best = 0.0
 """
 
@@ -3490,6 +3501,8 @@ best = 0.0
         pytest.param("torch.cuda.max_memory_allocated('acc')", False, id="of a library"),
         pytest.param("optimizer.param_groups[0]['lr']", False, id="of a library's object"),
         pytest.param("memory()", False, id="a function that validates nothing"),
+        pytest.param("clock.seconds()", False, id="a method that validates nothing"),
+        pytest.param("meter.seconds()", False, id="of a library's object, of the name of another one"),
     ],
 )
 def test_score_of_an_object_that_the_loop_fills(score: str, found: bool) -> None:
