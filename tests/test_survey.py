@@ -7158,6 +7158,13 @@ Trainer(Net()).fit()
             id="of a class",
         ),
         pytest.param(
+            script(TAKEN, "class State(library.Base):\n    best: float = 0.0\n\n\nstate = State(9.0)").replace(
+                "BEST", "state.best"
+            ),
+            "",
+            id="of a class that makes something of what it gets",
+        ),
+        pytest.param(
             script(
                 "new = validate(model)\nif new.acc > best.acc:\n    best = new",
                 "Result = namedtuple('Result', 'acc')\nbest = Result(acc=0.0)",
@@ -7170,6 +7177,22 @@ Trainer(Net()).fit()
 def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
     (score,) = survey_of(text).scores
     assert score.best == best
+
+
+@pytest.mark.parametrize(
+    ("given", "direction"),
+    [
+        pytest.param("0, float('inf')", "min", id="in order"),
+        pytest.param("best=float('inf')", "min", id="by its name"),
+        pytest.param("*old", "min", id="who knows what"),
+        pytest.param("0", "", id="another one, beside a default that no loss is lower than"),
+    ],
+)
+def test_a_dataclass_begins_with_what_it_is_given(given: str, direction: str) -> None:
+    before = "@dataclasses.dataclass\nclass State:\n    turn: int = 1\n    best: float = 0.0\n"
+    taken = "value = validate(model)\nif value < state.best:\n    state.best = value"
+    (score,) = survey_of(script(taken, f"import dataclasses\n\n\n{before}\n\nstate = State({given})")).scores
+    assert score.direction == direction
 
 
 @pytest.mark.parametrize(
