@@ -48,7 +48,9 @@ def _parts_of(index: Index, flow: Flow, value: cst.BaseExpression) -> dict[str, 
         return {unquoted(key): part for key, part in items}
     made = flow.class_made(value)
     own = [b for one in flow.lineage(made) for b in index.bindings if b.statement.scope is one] if made else []
-    given = {f"'{arg.keyword.value}'": arg.value for arg in value.args if arg.keyword is not None}
+    given: dict[str, cst.BaseExpression | None] = {
+        f"'{arg.keyword.value}'": arg.value for arg in value.args if arg.keyword is not None
+    }
     plain = [arg for arg in value.args if arg.keyword is None]
     if plain and (made is None or not _is_dataclass(index, made) or any(arg.star for arg in plain)):
         return given  # whatever it makes of the others
