@@ -3440,6 +3440,7 @@ def test_best_kept_by_a_function_that_trains_and_validates(old: str, new: str, s
         pytest.param("validate(model)", "for acc in accs:\n        log(acc)\n    return acc, 1", [], id="last of all"),
         pytest.param("log(validate(model))", "return acc", ["acc"], id="given to a call alone"),
         pytest.param("print(f'{validate(model):.3f}')", "return acc", ["acc"], id="written alone"),
+        pytest.param("val_loss = 1 - validate(model)", "return acc", ["val_loss"], id="what is made of it is taken"),
         pytest.param("print(validate(model) if epoch > 3 else 0)", "return acc", [], id="in some turns alone"),
         pytest.param("if done: pass\nelif validate(model) > 9: pass", "return acc", [], id="on some ways alone"),
     ],
@@ -3500,11 +3501,22 @@ class History:
     def last(self, name):
         return self.values[name][-1]
 
+class Clock:
+    def __init__(self):
+        self.begun = time.time()
+
+    def seconds(self):
+        return time.time() - self.begun
+
 def memory():
     return torch.cuda.max_memory_allocated()
 
+def others(meter=None):
+    meter = Clock()
+    return meter
 
-history = History()
+
+history, clock, meter = History(), Clock(), library.Meter()
 best = 0.0
 """
 
@@ -3517,6 +3529,8 @@ best = 0.0
         pytest.param("torch.cuda.max_memory_allocated('acc')", False, id="of a library"),
         pytest.param("optimizer.param_groups[0]['lr']", False, id="of a library's object"),
         pytest.param("memory()", False, id="a function that validates nothing"),
+        pytest.param("clock.seconds()", False, id="a method that validates nothing"),
+        pytest.param("meter.seconds()", False, id="of a library's object, of the name of another one"),
     ],
 )
 def test_score_of_an_object_that_the_loop_fills(score: str, found: bool) -> None:
@@ -7175,6 +7189,19 @@ Trainer(Net()).fit()
             id="made of the score",
         ),
         pytest.param(
+            script(TAKEN.replace("= acc", "= math.ceil(acc)"), "BEST = 1.0").replace("BEST", "ymax"),
+            "",
+            id="a limit that is made of the score",
+        ),
+        pytest.param(
+            script(
+                TAKEN.replace("= acc", "= smooth(BEST, acc)"),
+                "def smooth(old, new):\n    return 0.9 * old + 0.1 * new\n\n\nBEST = 1.0",
+            ).replace("BEST", "mean"),
+            "",
+            id="what a function makes of the score and the best",
+        ),
+        pytest.param(
             script(TAKEN, "state = SimpleNamespace(best=0.0)").replace("BEST", "state.best"),
             "state.best",
             id="of a namespace",
@@ -7183,6 +7210,13 @@ Trainer(Net()).fit()
             script(TAKEN, "class State:\n    best: float = 0.0\n\n\nstate = State()").replace("BEST", "state.best"),
             "state.best",
             id="of a class",
+        ),
+        pytest.param(
+            script(TAKEN, "class State(library.Base):\n    best: float = 0.0\n\n\nstate = State(9.0)").replace(
+                "BEST", "state.best"
+            ),
+            "",
+            id="of a class that makes something of what it gets",
         ),
         pytest.param(
             script(
@@ -7197,6 +7231,22 @@ Trainer(Net()).fit()
 def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
     (score,) = survey_of(text).scores
     assert score.best == best
+
+
+@pytest.mark.parametrize(
+    ("given", "direction"),
+    [
+        pytest.param("0, float('inf')", "min", id="in order"),
+        pytest.param("best=float('inf')", "min", id="by its name"),
+        pytest.param("*old", "min", id="who knows what"),
+        pytest.param("0", "", id="another one, beside a default that no loss is lower than"),
+    ],
+)
+def test_a_dataclass_begins_with_what_it_is_given(given: str, direction: str) -> None:
+    before = "@dataclasses.dataclass\nclass State:\n    turn: int = 1\n    best: float = 0.0\n"
+    taken = "value = validate(model)\nif value < state.best:\n    state.best = value"
+    (score,) = survey_of(script(taken, f"import dataclasses\n\n\n{before}\n\nstate = State({given})")).scores
+    assert score.direction == direction
 
 
 @pytest.mark.parametrize(

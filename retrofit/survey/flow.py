@@ -84,16 +84,18 @@ class Flow(Origins):
             self._members.clear()
         self._known = {}
 
+    def fields(self, made: Scope) -> list[str]:
+        """Return the fields of a class as a dataclass gets them in order, those that it inherits first."""
+        return list(dict.fromkeys(name for one in reversed(self.lineage(made)) for name in _fields(one)))
+
     def _fill_fields(self, call: cst.Call) -> None:
         """Let what a class without an `__init__` is called with be its fields' values, as in a dataclass."""
         made, scope = self.class_made(call), self.index.scope_of(call)
         if made is None or self.maker(made) is not None:
             return
         lineage = self.lineage(made)
-        names = [name for one in reversed(lineage) for name in _fields(one)]
-        plain = zip(
-            names, in_order([arg for arg in call.args if arg.keyword is None and not arg.star], scope), strict=False
-        )
+        given = in_order([arg for arg in call.args if arg.keyword is None and not arg.star], scope)
+        plain = zip(self.fields(made), given, strict=False)
         named = [(arg.keyword.value, Source(arg.value, scope)) for arg in call.args if arg.keyword is not None]
         for name, source in [*plain, *named]:
             self._sources[(lineage[-1], f"self.{name}")].append(source)

@@ -124,7 +124,7 @@ def _groups(
         """Whether a validation makes a number, as it does what is only given to a call together with its best."""
         return kinds.of(one.node)[0] == "" and making.of(one.node) == EVALUATED
 
-    tracked = [one for one in tracked if one.direction or measured(one)]
+    tracked = [one for one in tracked if (one.direction and not one.outside) or measured(one)]
     found = (*as_numbers(index, flow, tracked), *found_better(index, flow, loop))
     tracked = [one for one in found if may_be_taken(index, flow, one.node)]
     plateau = list(given_to_plateau(index, loop, schedulers))
@@ -146,7 +146,8 @@ def _groups(
     def numbers(find: Callable[[], Iterable[Candidate]]) -> Iterator[Candidate]:
         for one in find():
             runs = one.node not in index.parents or not never_runs(index.statement(one.node), flow)
-            if runs and kinds.of(one.node, call=one.call)[0] in ("", SEVERAL):
+            made = not one.outside or making.of(one.node, one.call) == EVALUATED
+            if runs and made and kinds.of(one.node, call=one.call)[0] in ("", SEVERAL):
                 yield one
 
     return [(control, partial(numbers, find)) for control, find in groups], [*tracked, *plateau, *kept, *watched]

@@ -10,6 +10,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted
 from retrofit.survey.order import first_values, may_lack_value
+from retrofit.survey.scopes import Scope
 from retrofit.survey.scores.values import in_loop, parted, unquoted, written_items
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
@@ -47,8 +48,22 @@ def _parts_of(index: Index, flow: Flow, value: cst.BaseExpression) -> dict[str, 
         return {unquoted(key): part for key, part in items}
     made = flow.class_made(value)
     own = [b for one in flow.lineage(made) for b in index.bindings if b.statement.scope is one] if made else []
-    given = {f"'{arg.keyword.value}'": arg.value for arg in value.args if arg.keyword is not None}
+    given: dict[str, cst.BaseExpression | None] = {
+        f"'{arg.keyword.value}'": arg.value for arg in value.args if arg.keyword is not None
+    }
+    plain = [arg for arg in value.args if arg.keyword is None]
+    if plain and (made is None or not _is_dataclass(index, made) or any(arg.star for arg in plain)):
+        return given  # whatever it makes of the others
+    fields = flow.fields(made) if made else []
+    given |= {f"'{name}'": arg.value for name, arg in zip(fields, plain, strict=False)}
     return {f"'{b.target}'": b.value for b in reversed(own)} | given
+
+
+def _is_dataclass(index: Index, made: Scope) -> bool:
+    """Whether a class takes its fields in their order."""
+    decorators = made.node.decorators if isinstance(made.node, cst.ClassDef) else ()
+    called = [one.decorator.func if isinstance(one.decorator, cst.Call) else one.decorator for one in decorators]
+    return any(index.qualified(one) == "dataclasses.dataclass" for one in called)
 
 
 def begins_at(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[str, str]:

@@ -10,11 +10,12 @@ from typing import TypeGuard
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import MakesTensor
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
-from retrofit.survey.loops import VALIDATES, called_in
-from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in, receiver
+from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import begun_with
 from retrofit.survey.scores.patience import around, counts_to_an_end
@@ -30,7 +31,6 @@ from retrofit.survey.scores.values import (
     root_of,
     taken_by_turn,
     unquoted,
-    variable_of,
     way_to_root,
     without_margin,
 )
@@ -74,7 +74,8 @@ def tracked_scores(
 
     def is_score(node: cst.BaseExpression, best: cst.BaseExpression | None = None) -> bool:
         name = index.source.code(node).rpartition(".")[2]
-        if not _is_known(index, node, bound) or (BEST.search(name) and not made_anew(node, best)):
+        told = _is_known(node, bound) or isinstance(bare_of(node), (cst.Call, cst.Subscript))
+        if not told or (BEST.search(name) and not made_anew(node, best)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
         return not any(taken_by_turn(index, inside, value) or is_size(value) for value in [node, *values])
@@ -85,12 +86,14 @@ def tracked_scores(
             if is_score(score) and not taken_by_turn(
                 index, inside, cst.parse_expression(binding.target), binding.statement
             ):
-                found = True
+                known = _is_known(score, bound)
+                found |= known
                 code = index.source.code(binding.statement.node)
                 best = re.split(r"\W", binding.target)[0]
                 saved = _saved_by(index, inside, score, binding.target)
                 scope = binding.statement.scope
-                yield Candidate(score, direction, f"{index.place(score)}: {code}", best, binding.target, saved, scope)
+                evidence = f"{index.place(score)}: {code}"
+                yield Candidate(score, direction, evidence, best, binding.target, saved, scope, outside=not known)
     for comparison, pairs in _comparisons(index, inside):
         evidence, scope = f"{index.place(comparison)}: {index.source.code(comparison)}", index.scope_of(comparison)
         for limit, compared, better in pairs:
@@ -102,45 +105,30 @@ def tracked_scores(
                 }
                 sense = senses.pop() if len(senses) == 1 else 0
                 if sense and is_score(score, best) and not taken_by_turn(index, inside, best):
-                    found = True
+                    known = _is_known(score, bound)
+                    found |= known
                     saved = _saved_by(index, inside, score, index.source.code(best))
                     direction = "max" if better * sense > 0 else "min"
-                    yield Candidate(score, direction, evidence, root_of(best), index.source.code(best), saved, scope)
+                    holder, outside = index.source.code(best), not known
+                    yield Candidate(score, direction, evidence, root_of(best), holder, saved, scope, outside=outside)
         if not found:
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
-                known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
-                sense = _saves(index, comparison) if known and root_of(score) in bound and is_score(score) else 0
+                named = re.search(r"best|lowest|highest", name) or _best_of_history(best)
+                sense = _saves(index, comparison) if named and root_of(score) in bound and is_score(score) else 0
                 if sense:
                     told = "max" if better * sense > 0 else "min"
                     history = index.source.code(best.args[0].value) if _best_of_history(best) else ""
                     yield Candidate(score, told, evidence, root_of(best), history, saved=bool(history))
 
 
-def _is_known(index: Index, node: cst.BaseExpression, bound: set[str]) -> bool:
-    """Whether code makes a value, or it is a part of an object of the project's own, or what a validation tells.
+def _is_known(node: cst.BaseExpression, bound: set[str]) -> bool:
+    """Whether an expression is about a variable that the code gives a value, or is a part of an object.
 
     Args:
-        bound: the names that the code gives a value.
+        bound: the names of these variables.
     """
-    bare, root = bare_of(node), root_of(node)
-    if root in bound or isinstance(bare, cst.Attribute):
-        return True
-    if not isinstance(bare, cst.Subscript) and receiver(bare) is None:
-        return _is_validation(index, root)
-    held = {root, variable_of(bare)}
-    return _is_validation(index, root) or any(_makes_own(index, b.value) for b in index.bindings if b.target in held)
-
-
-def _is_validation(index: Index, name: str) -> bool:
-    return bool(VALIDATES.search(name)) and any(one.name == name and one.kind == "function" for one in index.scopes)
-
-
-def _makes_own(index: Index, value: cst.BaseExpression | None) -> bool:
-    """Whether a value is a collection that is written out, or an object of a class of the project."""
-    name = last_name(value.func) if isinstance(value, cst.Call) else ""
-    made = name != "" and any(one.name == name and one.kind == "class" for one in index.scopes)
-    return made or isinstance(value, (cst.Dict, cst.List))
+    return root_of(node) in bound or isinstance(bare_of(node), cst.Attribute)
 
 
 def _read_as(
@@ -549,10 +537,16 @@ def _takers(
 
 
 def _is_taken(index: Index, value: cst.BaseExpression, wanted: set[str]) -> bool:
-    """Whether a value is one of some, or what a call makes of one: `acc`, `acc.item()`, `torch.tensor(acc)`."""
-    made = isinstance(value, cst.Call) and last_name(value.func) not in ("max", "min")  # which choose: told by itself
-    parts = nodes_in(value) if made else [value]
-    return any(isinstance(part, cst.BaseExpression) and index.source.code(part) in wanted for part in parts)
+    """Whether a value is one of some, as another type at most: `acc`, `acc.item()`, `torch.tensor(acc)`.
+
+    What another call makes of it, `math.ceil(acc)`, may be a limit that is no score.
+    """
+    if index.source.code(value) in wanted:
+        return True
+    bare, known = bare_of(value), index.knowledge.named(MakesTensor)
+    if isinstance(bare, cst.Call) and bare.args and index.qualified(bare.func) in known:
+        bare = bare.args[0].value
+    return bare is not value and _is_taken(index, bare, wanted)
 
 
 def _is_given(index: Index, call: cst.Call, item: cst.Subscript, wanted: set[str]) -> bool:

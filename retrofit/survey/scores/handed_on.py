@@ -56,7 +56,7 @@ def _bests_in_item(
     if len(returned) != 1 or not filled:
         return []
     tracked = tracked_scores(index, code_of(index, function), list(function.parameters))
-    kept = [c for c in tracked if {c.best} == {dotted(one.value) for one in filled}]
+    kept = [c for c in tracked if not c.outside and {c.best} == {dotted(one.value) for one in filled}]
     if all(is_handed_on(index, one) for one in filled):
         return kept
     return [c for c in kept if c.best in function.parameters and _goes_on(index, loop, function, call, c.best)]
@@ -85,7 +85,7 @@ def _bests_returned(index: Index, function: Scope, item: int | None) -> Iterator
     for best in sorted(given.keys() & codes) if None not in values else ():
         taking = [Binding(best, value, None, index.statement(value)) for value in values if value is not None]
         for one in tracked_scores(index, code_of(index, function), list(given), taking):
-            if one.best == best and codes <= {best, index.source.code(bare_of(one.node))}:
+            if one.best == best and not one.outside and codes <= {best, index.source.code(bare_of(one.node))}:
                 yield one
 
 

@@ -60,7 +60,7 @@ def kept_scores(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[Candida
     for function, (call, *others) in validation_functions(index, flow, loop).items():
         given = [name for name in function.parameters if name != "self"]
         found = [c for c in tracked_scores(index, code_of(index, function), given) if outlives(function, c.best)]
-        keepers.update([function] if found else [])
+        keepers.update([function] if any(not one.outside for one in found) else [])
         for candidate in [] if others else found:
             handed = _of_self(index, flow, loop, candidate) or _passed_in(index, loop, function, call, candidate)
             handed = handed or _handed_back(index, flow, loop, function, call, candidate)
@@ -430,6 +430,8 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
     for function, (call, *others) in validation_functions(index, flow, loop).items():
         if others or function in keepers or not is_validation(index, function):
             continue
+        if any(isinstance(one, (cst.Assign, cst.AnnAssign, cst.AugAssign)) for one in index.ancestors(call)):
+            continue  # the loop takes what is made of it: `loss = 1 - validate(model)`
         for value in index.returned(function):
             for _, part in returned_parts(index, value):
                 code = index.source.code(part)

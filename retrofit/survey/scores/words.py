@@ -53,6 +53,7 @@ class Candidate:
         made: the statement of the loop that makes it, where that is no assignment.
         written: its code, where that is more than the node's.
         named: whether the user names it.
+        outside: whether the code gives no variable of it a value, so that it is one only where an evaluation makes it.
         noted: whether the function is to note it, as it cannot return it.
         beside: those of other functions that keep the same best, and note theirs in the turns in which they run.
     """
@@ -71,6 +72,7 @@ class Candidate:
     made: Statement | None = None
     written: str = ""
     named: bool = False
+    outside: bool = False
     noted: bool = False
     beside: tuple[Candidate, ...] = ()
 
