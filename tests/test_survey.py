@@ -6937,6 +6937,12 @@ class Own(nn.Module):
         ("for _, p in net.named_parameters():\n            p.requires_grad_(True)", True),
         ("for _, p in enumerate(list(net.parameters())[2:]):\n            p.requires_grad_(True)", True),
         ("[p.requires_grad_(True) for p in net.parameters()]", True),
+        ("for _, p in dict(net.named_parameters()).items():\n            p.requires_grad_(True)", True),
+        (
+            "for g in optimizer.param_groups:\n            for p in g['params']:\n                p.requires_grad = 1",
+            True,
+        ),
+        ("for p in x.values():\n            p.requires_grad = True", False),
         ("for part in [net.first, net.last]:\n            part.requires_grad_(True)", True),
         ("some = nn.Linear(1, 1)\n        some.requires_grad_(True)", True),
         ("Own().wake()", True),

@@ -22,7 +22,9 @@ from retrofit.survey.sites.loop import EpochLoop
 _THAWS = re.compile(r"(?i)(un_?freeze|thaw)")
 
 #: What gives, one after the other, what it is given.
-_GIVING = frozenset({"enumerate", "filter", "getattr", "iter", "itertools.chain", "list", "reversed", "tuple", "zip"})
+_GIVING = frozenset(
+    {"dict", "enumerate", "filter", "getattr", "iter", "itertools.chain", "list", "reversed", "tuple", "zip"}
+)
 
 _Letting = tuple[Statement, cst.BaseExpression | None]
 
@@ -100,6 +102,8 @@ class _Trained:
             name = self._flow.root(made) if made is not None else self._index.qualified(node.func)
             built = name.startswith("torch.nn.") and not name.startswith("torch.nn.functional.")
             return built or method_name(node) in WALKS
+        if isinstance(node, cst.Attribute) and node.attr.value == "param_groups":  # of an optimizer
+            return True
         scope = self._index.scope_of(node)
         own = scope.enclosing_class if dotted(node) == scope.own else None
         return own is not None and self._flow.root(own).startswith("torch.nn.")
@@ -115,6 +119,8 @@ class _Trained:
             yield node.value
         elif isinstance(node, cst.Call) and self._index.qualified(node.func) in _GIVING:
             yield from (arg.value for arg in node.args)
+        elif (held := receiver(node)) is not None and method_name(node) in ("items", "values"):
+            yield held
         elif isinstance(node, (cst.List, cst.Tuple)):
             yield from (one.value for one in node.elements)
 
