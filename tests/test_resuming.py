@@ -83,6 +83,17 @@ def averaged(taken: str, how: str = "self.shadow[name].lerp_(part, 0.1)") -> str
     return text.replace("optimizer.step()\n", "optimizer.step()\n            average.update()\n")
 
 
+FILLS = "for name, part in model.named_parameters():\n    kept[name] = part\nmodel.load_state_dict(kept)"
+
+
+def kept(how: str, taken: str) -> str:
+    """Return the same, of one that is filled by names before the training, and goes through its own in it."""
+    text = averaged(taken, how)
+    filled = "{}\n        for name, part in model.named_parameters():\n            self.shadow[name] = part.clone()"
+    text = text.replace("{name: part.clone() for name, part in model.named_parameters()}", filled)
+    return text.replace("for name, part in self.model.named_parameters()", "for name, part in numbered(self.model)")
+
+
 HELPERS = """def leave_if_over(known):
     if known["epoch"] >= 9:
         sys.exit()
@@ -143,6 +154,21 @@ def helped(taken: str, ended: str = "pass") -> str:
             averaged("average.load(state)"), "self.shadow = state['average']", id="an average by names, in its class"
         ),
         pytest.param(
+            kept("self.shadow[name].lerp_(part, 0.1)", "average.shadow = state['average']"),
+            "average.shadow = state['average']",
+            id="an average that is filled before",
+        ),
+        pytest.param(
+            kept("self.shadow[name].lerp_(part, 0.1)", "average.load(state)"),
+            "self.shadow = state['average']",
+            id="an average that is filled before, in its class",
+        ),
+        pytest.param(
+            resumed("kept = state['kept']\n" + FILLS, ended="update(kept, model)"),
+            "kept = state",
+            id="an average in a variable that is filled before",
+        ),
+        pytest.param(
             resumed("stopper.__dict__.update(state['stopper'])", ended=STOPS), "stopper.__dict__", id="its attributes"
         ),
         pytest.param(
@@ -172,6 +198,11 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
     "text",
     [
         pytest.param(averaged("average.shadow = state['average']", "self.all += part"), id="an average of all"),
+        pytest.param(kept("part.lerp_(part, 0.1)", "average.shadow = state['average']"), id="filled, and never read"),
+        pytest.param(
+            resumed("kept = state['kept']\n" + FILLS, ended="kept = {'epoch': epoch}\nprint(kept)"),
+            id="another value of that name",
+        ),
         pytest.param(averaged("average.model = state['model']"), id="what is averaged"),
         pytest.param(
             resumed("for name, part in model.named_parameters():\n    part.data = state[name]"), id="weights by names"

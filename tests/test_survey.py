@@ -6967,7 +6967,64 @@ state = State()
     ],
 )
 def test_layers_that_rest_for_some_epochs_are_told(epoch: str, told: bool) -> None:
-    (loop,) = survey_of(_THAWING + script(epoch)).loops
+    (loop,) = survey_of(_THAWING + script(epoch, "net = model")).loops
+    assert bool(loop.thaws) is told
+
+
+_ATTACK = """
+def attack(net, x):
+    x = x.clone()
+    x.requires_grad_(True)
+    net(x).sum().backward()
+    return x.grad
+
+def train(net, whose, epoch):
+    net.train()
+    if epoch >= 5:
+        WHAT
+
+other, teacher = None, build()
+teacher = DDP(teacher)
+
+class Own(nn.Module):
+    def wake(self):
+        self.first.requires_grad_(True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("attack(net, x)", False),
+        ("attack(net, torch.randn(1))", False),
+        ("x.requires_grad = True", False),
+        ("whose.requires_grad_()", False),
+        ("net.layers[-1].requires_grad_()", True),
+        ("getattr(net, 'first').requires_grad_()", True),
+        ("net.module.first.weight.requires_grad = True", True),
+        ("for _, p in net.named_parameters():\n            p.requires_grad_(True)", True),
+        ("for _, p in enumerate(list(net.parameters())[2:]):\n            p.requires_grad_(True)", True),
+        ("[p.requires_grad_(True) for p in net.parameters()]", True),
+        ("for _, p in dict(net.named_parameters()).items():\n            p.requires_grad_(True)", True),
+        (
+            "for g in optimizer.param_groups:\n            for p in g['params']:\n                p.requires_grad = 1",
+            True,
+        ),
+        ("for p in x.values():\n            p.requires_grad = True", False),
+        ("for part in [net.first, net.last]:\n            part.requires_grad_(True)", True),
+        ("some = nn.Linear(1, 1)\n        some.requires_grad_(True)", True),
+        ("Own().wake()", True),
+        ("teacher.requires_grad_()", True),
+        ("other.requires_grad_()", False),
+    ],
+)
+def test_data_that_needs_gradients_are_no_layers_that_rest(what: str, told: bool) -> None:
+    text = (
+        "from torch import nn\n"
+        + _ATTACK.replace("WHAT", what)
+        + script("for x, y in loader:\n    train(model, y, epoch)")
+    )
+    (loop,) = survey_of(text).loops
     assert bool(loop.thaws) is told
 
 
@@ -6975,7 +7032,7 @@ def test_layers_that_rest_for_some_epochs_are_told(epoch: str, told: bool) -> No
 def test_layers_that_rest_are_told_of_a_loop_that_counts_its_turns_by_itself(counted: str, told: bool) -> None:
     epoch = "if turn == rest:\n    net.requires_grad_(True)"
     head = next(line for line in script().splitlines() if line.startswith("for epoch"))
-    text = script(epoch).replace(head, f"turn = 0\nwhile True:\n{counted}    if stop():\n        break")
+    text = script(epoch, "net = model").replace(head, f"turn = 0\nwhile True:\n{counted}    if stop():\n        break")
     (loop,) = survey_of(text).loops
     assert (loop.target, bool(loop.thaws)) == ("", told)
 

@@ -12,7 +12,8 @@ from retrofit.survey.nodes import dotted
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope
 
-_WALKS = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
+#: The methods of a module that go through its parameters or its modules.
+WALKS = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
 _PASSING = frozenset({"list", "tuple", "iter", "filter", "dict", "itertools.chain", "itertools.chain.from_iterable"})
 _ADDING = frozenset({"append", "extend", "insert"})
 
@@ -45,7 +46,7 @@ def modules_walked(
     waiting, seen = [(node, scope)], {id(node)}
     while waiting:
         here, inside = waiting.pop()
-        if isinstance(here, cst.Call) and isinstance(here.func, cst.Attribute) and here.func.attr.value in _WALKS:
+        if isinstance(here, cst.Call) and isinstance(here.func, cst.Attribute) and here.func.attr.value in WALKS:
             yield here.func.value, inside
             continue
         parts = list(_parts(here, inside, flow))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product, takewhile
 
 import libcst as cst
 
 from retrofit.knowledge.kinds import WritesPath
+from retrofit.survey.averages_by_name import by_names
 from retrofit.survey.counters import increments, is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import dotted, exits, key_of, last_name, method_name, named_in, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, exits, key_of, last_name, named_in, names_in, nodes_in, receiver
 from retrofit.survey.order import first_values, leading_to, leads_to, may_follow, may_lack_value, runs_always
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
@@ -173,7 +174,7 @@ class _Loaded:
     def taking(self) -> dict[Statement, str]:
         """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
         index, flow, found = self._index, self._flow, dict[Statement, str]()
-        ending = {variable for variable, _ in self._asked} | {*_named(index, flow, self._inside)}
+        ending = {variable for variable, _ in self._asked} | {*by_names(index, flow, self._inside)}
         settings = {variable for variable, _ in self._asked if _holds_settings(index, flow, variable, self._asked)}
         parts = {name.removeprefix("self.") for _, name in ending}
         for here, names, value, item in _given(index):
@@ -393,31 +394,6 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Variabl
                 whole = next(_variables(flow, name, index.scope_of(test)))
                 key = (key_of(index.parents[part]) or "").strip("'")
                 yield whole, name.removeprefix(whole[1]).removeprefix(".") or key
-
-
-def _named(index: Index, flow: Flow, training: Collection[Statement]) -> Iterator[Variable]:
-    """Yield what has an item for each parameter by its name, such as an average: new dendrites would have none.
-
-    What weights to begin with are taken out of has no further names to know.
-
-    Args:
-        training: the epoch loops.
-    """
-    scopes = called_in(index, flow, *training)
-    for loop in index.nodes_of(cst.For):
-        here = index.statement(loop)
-        if here.scope not in scopes and not any(part in training for part in here.path):
-            continue
-        call = receiver(loop.iter) if method_name(loop.iter) == "items" else loop.iter
-        name = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else loop.target
-        if method_name(call) not in ("named_parameters", "state_dict", "named_buffers"):
-            continue
-        for item in index.nodes_of(cst.Subscript):
-            key = item.slice[0].slice
-            among = isinstance(key, cst.Index) and dotted(key.value) == dotted(name) and loop in index.ancestors(item)
-            variable = flow.variable(dotted(item.value) or "", index.scope_of(item))
-            if among and variable[1]:
-                yield variable
 
 
 def _alone_gives(index: Index, name: str, here: Statement) -> bool:

@@ -7,16 +7,24 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import Wraps
 from retrofit.survey.conditions import argument_of, default_of, given_constants, holds_with, rules_out
 from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index
-from retrofit.survey.nodes import argument, dotted, last_name, names_in, nodes_in
+from retrofit.survey.holders import WALKS
+from retrofit.survey.names import Variable
+from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name, names_in, nodes_in, receiver
+from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import EpochLoop
 
 #: Functions and methods that let parameters train, by their names.
 _THAWS = re.compile(r"(?i)(un_?freeze|thaw)")
+
+#: What gives, one after the other, what it is given.
+_GIVING = frozenset(
+    {"dict", "enumerate", "filter", "getattr", "iter", "itertools.chain", "list", "reversed", "tuple", "zip"}
+)
 
 _Letting = tuple[Statement, cst.BaseExpression | None]
 
@@ -27,7 +35,7 @@ def find_thaws(flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
     What lets them may be a function's parameter, `set_trainable(model, True)`, and so may the number be.
     """
     index, turn = flow.index, _Turn(flow, loop)
-    waiting, found = list(_letting(index)), dict[cst.CSTNode, str]()
+    waiting, found = list(_letting(flow)), dict[cst.CSTNode, str]()
     for here, value in waiting:  # which grows
         lets, calls = value is None or holds_with(value, {}), flow.callers(here.scope)
         further: list[_Letting] = []
@@ -42,16 +50,79 @@ def find_thaws(flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
     return [(index.place(node, loop.file), head) for node, head in found.items()]
 
 
-def _letting(index: Index) -> Iterator[_Letting]:
+def _letting(flow: Flow) -> Iterator[_Letting]:
     """Yield what may let parameters train, with what tells whether it does, None where it surely does."""
-    for bound in index.bindings:
-        if bound.target.endswith(".requires_grad") and bound.value is not None:
-            yield bound.statement, bound.value
+    index, trained = flow.index, _Trained(flow)
+    for attribute in index.attributes:
+        if attribute.attr.value == "requires_grad" and trained.may_be(attribute.value):
+            here, name = index.statement(attribute), dotted(attribute)
+            yield from ((here, b.value) for b in index.bound_in(here) if b.target == name and b.value is not None)
     for call in index.calls:
-        if last_name(call.func) == "requires_grad_":
+        if method_name(call) == "requires_grad_" and trained.may_be(receiver(call)):
             yield index.statement(call), argument(call, "requires_grad", 0)
         elif _THAWS.match(last_name(call.func)):
             yield index.statement(call), None
+
+
+class _Trained:
+    """Tells what is a parameter, a module or a list of them, rather than data, which may need gradients as well."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow, self._index = flow, flow.index
+        walked = [held for _, held in flow.index.method_calls(*WALKS)]
+        wrapped = [call for call in flow.index.calls if flow.class_called(call) in flow.index.knowledge.named(Wraps)]
+        self._modules = {one for held in (*walked, *wrapped) for one in self._made(held)}
+
+    def may_be(self, node: cst.BaseExpression | None) -> bool:
+        """Whether something shows that an expression is one."""
+        waiting: list[cst.CSTNode] = [node] if node is not None else []
+        for here in waiting:  # which grows
+            if not isinstance(here, cst.BaseExpression):
+                continue
+            made = self._made(here)
+            if not self._modules.isdisjoint(made) or self._is_built(here):
+                return True
+            further = [*self._parts(here), *(one.node for one in made if isinstance(one, Origin))]
+            waiting += [one for one in further if one not in waiting]
+        return False
+
+    def _made(self, node: cst.BaseExpression) -> set[Origin | Variable]:
+        """Return where a value is made, for a name that nothing gives a value, such as a parameter's, that itself."""
+        found = self._flow.deep_origins(node, self._index.scope_of(node))
+        names = {one: dotted(one.node) for one in found}
+        return {
+            one if name is None else self._flow.variable(name, self._index.scope_of(one.node))
+            for one, name in names.items()
+        }
+
+    def _is_built(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a module as it stands there, or walks through the parameters or modules of one."""
+        if isinstance(node, cst.Call):
+            made = self._flow.class_made(node)
+            name = self._flow.root(made) if made is not None else self._index.qualified(node.func)
+            built = name.startswith("torch.nn.") and not name.startswith("torch.nn.functional.")
+            return built or method_name(node) in WALKS
+        if isinstance(node, cst.Attribute) and node.attr.value == "param_groups":  # of an optimizer
+            return True
+        scope = self._index.scope_of(node)
+        own = scope.enclosing_class if dotted(node) == scope.own else None
+        return own is not None and self._flow.root(own).startswith("torch.nn.")
+
+    def _parts(self, node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        """Yield what an expression is of: what its name goes through in a loop, what has it, or what a list has."""
+        if isinstance(node, cst.Name):
+            around = [one.for_in if isinstance(one, cst.BaseComp) else one for one in self._index.ancestors(node)]
+            for loop in around:
+                if isinstance(loop, (cst.For, cst.CompFor)) and mentions(loop.target, {node.value}):
+                    yield loop.iter
+        elif isinstance(node, (cst.Attribute, cst.Subscript)):
+            yield node.value
+        elif isinstance(node, cst.Call) and self._index.qualified(node.func) in _GIVING:
+            yield from (arg.value for arg in node.args)
+        elif (held := receiver(node)) is not None and method_name(node) in ("items", "values"):
+            yield held
+        elif isinstance(node, (cst.List, cst.Tuple)):
+            yield from (one.value for one in node.elements)
 
 
 def _given(value: cst.BaseExpression, function: Scope, call: cst.Call, flow: Flow) -> cst.BaseExpression | None:
