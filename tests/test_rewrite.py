@@ -1372,6 +1372,13 @@ def test_what_a_call_measures_is_measured_once(tmp_path: Path, epoch: str, left:
         assert text.count("evaluate(model)") == 2  # where it is defined, and there
 
 
+@pytest.mark.parametrize(("test", "taken"), [("2 < epoch < evaluate(model)", False), ("2 < evaluate(model) < 9", True)])
+def test_what_the_end_of_a_chain_of_comparisons_measures_is_not_taken(tmp_path: Path, test: str, taken: bool) -> None:
+    before = MEASURED.replace("return sum", "accuracy = sum").replace("held_out)", "held_out)\n    return accuracy")
+    plan = plan_of(tmp_path, script(f"if {test}:\n    break", before))
+    assert [one.code for one in plan.questions] == ([] if taken else ["PAI105"])
+
+
 def test_what_a_call_measures_that_may_not_run_is_not_taken_there(tmp_path: Path) -> None:
     text = script("if epoch % 2:\n    epoch > 5 and plateau.step(evaluate(model))", MEASURED)
     assert ":=" not in rewritten(plan_of(tmp_path, text))
