@@ -1325,6 +1325,21 @@ def test_best_by_which_turns_are_counted_otherwise_is_each_rounds_own(
     assert ("best_so_far(best)" in rewritten(plan)) is not own
 
 
+@pytest.mark.parametrize(
+    ("then", "own"),
+    [
+        pytest.param("print('good')", False, id="prints"),
+        pytest.param("torch.save(smooth, 'good.pt')", False, id="saves"),
+        pytest.param("print('good')\n    break", True, id="leaves"),
+        pytest.param("stopped = True", True, id="tells something else"),
+    ],
+)
+def test_best_by_which_something_is_only_told_goes_on(tmp_path: Path, then: str, own: bool) -> None:
+    epoch = f"{BETTER}pass\nsmooth = 0.9 * smooth + 0.1 * best\nif smooth > 0.5:\n    {then}"
+    plan = plan_of(tmp_path, script(epoch, "best, smooth = 0, 0"), Options(mode="max"))
+    assert ("best_so_far(best)" in rewritten(plan)) is not own
+
+
 @pytest.mark.parametrize(("head", "own"), [("bad < 5", True), ("turn < 9 and bad < 5", True), ("turn < 9", False)])
 def test_best_by_which_the_head_of_a_loop_counts_is_each_rounds_own(tmp_path: Path, head: str, own: bool) -> None:
     body = f"{BETTER}bad = 0\nelse:\n    bad += 1\nturn += 1"

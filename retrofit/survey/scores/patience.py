@@ -88,13 +88,25 @@ def _given_turn(index: Index, binding: Binding, turns: set[str]) -> Iterator[str
 def _asked(
     index: Index, loop: EpochLoop, inside: list[Binding], within: Callable[[cst.CSTNode], bool]
 ) -> Iterator[set[str]]:
-    """Yield the names of each condition, and of what these are given."""
+    """Yield the names of each condition on which something depends, and of what these are given."""
     heads = [loop.node.test] if isinstance(loop.node, cst.While) else []
-    tests = [one.node.test for one in index.statements if isinstance(one.node, cst.If) and within(one.node)]
-    for test in (*heads, *tests, *filter(within, index.comparisons)):
+    tests = [one.node.test for one in index.statements if isinstance(one.node, cst.If)]
+    asked = [one for one in (*tests, *index.comparisons) if within(one)]
+    for test in (*heads, *(one for one in asked if not _only_tells(index, index.statement(one)))):
         names = _read(index, test)
         given = [b.value for b in inside if b.value is not None and unquoted(b.target) in names]
         yield names.union(*(_read(index, value) for value in given))
+
+
+def _only_tells(index: Index, statement: Statement) -> bool:
+    """Whether a statement, with what it holds, does no more than to print, to log and to save."""
+    small = [one for one in nodes_in(statement.node) if isinstance(one, cst.BaseSmallStatement)]
+    calls = [one.value if isinstance(one, cst.Expr) else None for one in small if not isinstance(one, cst.Pass)]
+    return all(
+        isinstance(call, cst.Call)
+        and (index.knowledge.logs(dotted(call.func) or "") or index.qualified(call.func) == "torch.save")
+        for call in calls
+    )
 
 
 def _read(index: Index, node: cst.CSTNode) -> set[str]:
