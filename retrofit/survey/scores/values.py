@@ -277,7 +277,7 @@ def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpr
     raise LookupError(target)
 
 
-def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:
+def tells_the_turn(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:
     """Whether an expression is the number of the turn, or is made of it alone: `score = epoch + 1`."""
     name = dotted(node)
     values = [b.value for b in bindings_of(index, loop, name)]
