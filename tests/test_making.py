@@ -349,6 +349,41 @@ def test_what_a_loop_over_phases_makes_is_known_however_these_are_written(
     assert [score.made for score in survey_of(text).scores] == [made]
 
 
+#: Functions and methods in which a loop goes over phases that have a name.
+FITS = """
+best = 9
+for epoch in range(10):
+"""
+SET = "PHASES = ['train', 'val']"
+OTHERS = "PHASES = ['val', 'train']"
+IN_CLASS = f"class Trainer:\n    def __init__(self):\n        self.{SET}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "function", "read", "made"),
+    [
+        pytest.param(SET, "def fit():", "PHASES", "evaluated", id="of the file"),
+        pytest.param(SET, "def fit(PHASES):", "PHASES", "trained", id="given"),
+        pytest.param(SETS, "def fit(sets):", "sets", "trained", id="a dictionary, given"),
+        pytest.param(
+            f"{SET}\ndef ask():\n    {OTHERS}", "def fit():", "PHASES", "evaluated", id="of a function as well"
+        ),
+        pytest.param(
+            f"{SET}\ndef ask():\n    global PHASES\n    {OTHERS}", "def fit():", "PHASES", "trained", id="set anew"
+        ),
+        pytest.param(IN_CLASS, "    def fit(self):", "self.PHASES", "evaluated", id="of an object"),
+        pytest.param(f"a.{OTHERS}\n{IN_CLASS}", "    def fit(self):", "self.PHASES", "trained", id="set from outside"),
+        pytest.param(IN_CLASS, "class Other:\n    def fit(self):", "self.PHASES", "trained", id="of another class"),
+    ],
+)
+def test_phases_are_those_of_the_name_that_is_read(before: str, function: str, read: str, made: str) -> None:
+    graded = code(GRADED).replace("HEAD", f"phase in {read}").replace("TRAINS", "phase == 'train'")
+    depth = " " * (4 + len(function.rpartition("\n")[2].partition("def")[0]))
+    loop = indent(code(FITS) + indent(graded, "    "), depth)
+    top = script().partition("for epoch")[0]
+    assert [one.made for one in survey_of(f"{top}\n{before}\n{function}\n{loop}").scores] == [made]
+
+
 #: A loop over single steps, and a validation whose predictions go by files.
 FILED = """
 def judged(files):

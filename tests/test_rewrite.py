@@ -1280,7 +1280,7 @@ if waited > 5:
         (("", ""), True),
         (("if acc > best:\n    best", "is_best = acc > best\nbest = max(acc, best)\nif is_best:\n    other"), True),
         (("if waited > 5:\n    break", "print(waited)"), False),
-        (("    waited = 0\n", ""), False),
+        (("    waited = 0\n", ""), True),
         (("    waited += 1", "    pass"), False),
     ],
     ids=["counts", "counts by a flag", "tells the number", "counts all", "counts none"],
@@ -1315,6 +1315,12 @@ IN_ITEM = f"{BETTER}told['bad'] = 0\nelse:\n    told['bad'] += 1"
         pytest.param(f"{BETTER}told['all'] = epoch", "epoch - told['all'] > 5", True, id="since an item"),
         pytest.param(f"{BETTER}told = {{'all': epoch}}", "epoch - told['all'] > 5", True, id="since a new one"),
         pytest.param(f"{BETTER}told['bad'] = epoch", "epoch - told['all'] > 5", False, id="since another item"),
+        pytest.param(f"{BETTER}pass\nelse:\n    left -= 1", "left == 0", True, id="down for good"),
+        pytest.param(f"{BETTER}pass\nelif epoch > 3:\n    left -= 1", "left == 0", True, id="down under more"),
+        pytest.param(f"{COUNTED_BY}if not better:\n    left -= 1", "left == 0", True, id="down by a flag"),
+        pytest.param(f"{BETTER}left -= 1", "left == 0", False, id="down with each better one"),
+        pytest.param(f"{BETTER}pass\nleft -= 1", "left == 0", False, id="down in each turn"),
+        pytest.param(f"{BETTER}pass\nelse:\n    left -= 1", "epoch > 5", False, id="down, and not asked"),
     ],
 )
 def test_best_by_which_turns_are_counted_otherwise_is_each_rounds_own(
@@ -1325,9 +1331,27 @@ def test_best_by_which_turns_are_counted_otherwise_is_each_rounds_own(
     assert ("best_so_far(best)" in rewritten(plan)) is not own
 
 
+@pytest.mark.parametrize(
+    ("then", "own"),
+    [
+        pytest.param("print('good')", False, id="prints"),
+        pytest.param("torch.save(smooth, 'good.pt')", False, id="saves"),
+        pytest.param("print('good')\n    break", True, id="leaves"),
+        pytest.param("stopped = True", True, id="tells something else"),
+    ],
+)
+def test_best_by_which_something_is_only_told_goes_on(tmp_path: Path, then: str, own: bool) -> None:
+    epoch = f"{BETTER}pass\nsmooth = 0.9 * smooth + 0.1 * best\nif smooth > 0.5:\n    {then}"
+    plan = plan_of(tmp_path, script(epoch, "best, smooth = 0, 0"), Options(mode="max"))
+    assert ("best_so_far(best)" in rewritten(plan)) is not own
+
+
+@pytest.mark.parametrize("anew", ["bad = 0", "pass"])
 @pytest.mark.parametrize(("head", "own"), [("bad < 5", True), ("turn < 9 and bad < 5", True), ("turn < 9", False)])
-def test_best_by_which_the_head_of_a_loop_counts_is_each_rounds_own(tmp_path: Path, head: str, own: bool) -> None:
-    body = f"{BETTER}bad = 0\nelse:\n    bad += 1\nturn += 1"
+def test_best_by_which_the_head_of_a_loop_counts_is_each_rounds_own(
+    tmp_path: Path, head: str, own: bool, anew: str
+) -> None:
+    body = f"{BETTER}{anew}\nelse:\n    bad += 1\nturn += 1"
     text = script(body, "best, bad, turn = 0, 0, 0").replace("for epoch in range(10):", f"while {head}:")
     assert ("best_so_far(best)" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
 
@@ -1370,6 +1394,13 @@ def test_what_a_call_measures_is_measured_once(tmp_path: Path, epoch: str, left:
         text = rewritten(plan)
         assert left in text
         assert text.count("evaluate(model)") == 2  # where it is defined, and there
+
+
+@pytest.mark.parametrize(("test", "taken"), [("2 < epoch < evaluate(model)", False), ("2 < evaluate(model) < 9", True)])
+def test_what_the_end_of_a_chain_of_comparisons_measures_is_not_taken(tmp_path: Path, test: str, taken: bool) -> None:
+    before = MEASURED.replace("return sum", "accuracy = sum").replace("held_out)", "held_out)\n    return accuracy")
+    plan = plan_of(tmp_path, script(f"if {test}:\n    break", before))
+    assert [one.code for one in plan.questions] == ([] if taken else ["PAI105"])
 
 
 def test_what_a_call_measures_that_may_not_run_is_not_taken_there(tmp_path: Path) -> None:

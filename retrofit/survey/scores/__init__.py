@@ -43,7 +43,7 @@ from retrofit.survey.scores.together import kept_together, tell_together
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
 from retrofit.survey.scores.validation import may_be_taken, named_scores
-from retrofit.survey.scores.values import code_of, counts_turns, in_loop, variable_of, whole_of
+from retrofit.survey.scores.values import code_of, in_loop, tells_the_turn, variable_of, whole_of
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
@@ -117,7 +117,7 @@ def _groups(
     index: Index, flow: Flow, loop: EpochLoop, making: Making, schedulers: list[Scheduler]
 ) -> tuple[list[tuple[str, Callable[[], Iterable[Candidate]]]], list[Candidate]]:
     """Return what may be a loop's score, by what decides by it, the strongest first, and those that are compared."""
-    tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not counts_turns(index, loop, c.node)]
+    tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not tells_the_turn(index, loop, c.node)]
     kinds = Kinds(index, flow, loop)
 
     def measured(one: Candidate) -> bool:

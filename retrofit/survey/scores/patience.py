@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import libcst as cst
 
@@ -41,6 +42,7 @@ def counts_to_an_end(index: Index, flow: Flow, loop: EpochLoop, best: str, candi
     told = bests.union(b.target for b in inside if b.value is not None and not bests.isdisjoint(names_in(b.value)))
     choices = {part for part, test in tests.items() if not told.isdisjoint(names_in(test))}
     waited = {*_begun_and_counted(inside, choices), *_counted_by_choice(index, inside, {best, candidate.holder})}
+    waited.update(_counted_otherwise(index, inside, {part.node for part in choices}, bests))
     blocks = {b.statement.parent for b in inside if b.target.partition("[")[0] in bests} - {loop.statement}
     turns = {loop.target, *(b.target for b in inside if numbers_turns(loop, b))}
     since = {name for b in inside if b.statement.parent in blocks for name in _given_turn(index, b, turns)}
@@ -62,6 +64,22 @@ def _begun_and_counted(inside: list[Binding], choices: set[Statement]) -> set[st
     chosen = [b for b in inside if not choices.isdisjoint(b.statement.path)]
     begun = {unquoted(b.target) for b in chosen if b.value is not None and not counts(b)}
     return {name for b in inside if (name := unquoted(b.target)) in begun and counts(b)}
+
+
+def _counted_otherwise(
+    index: Index, inside: list[Binding], choices: set[cst.CSTNode], bests: set[str]
+) -> Iterator[str]:
+    """Yield what counts where a choice takes no better score, also what never begins anew: `else: tries -= 1`."""
+
+    def branches(binding: Binding) -> set[cst.CSTNode]:
+        node = binding.statement.node
+        return {inner for inner, outer in pairwise((node, *index.ancestors(node))) if outer in choices}
+
+    better = {one for b in inside if b.target.partition("[")[0] in bests for one in branches(b)}
+    for binding in filter(counts, inside):
+        found = branches(binding)
+        if found and found.isdisjoint(better):
+            yield unquoted(binding.target)
 
 
 def _counted_by_choice(index: Index, inside: list[Binding], bests: set[str]) -> Iterator[str]:
@@ -88,13 +106,25 @@ def _given_turn(index: Index, binding: Binding, turns: set[str]) -> Iterator[str
 def _asked(
     index: Index, loop: EpochLoop, inside: list[Binding], within: Callable[[cst.CSTNode], bool]
 ) -> Iterator[set[str]]:
-    """Yield the names of each condition, and of what these are given."""
+    """Yield the names of each condition on which something depends, and of what these are given."""
     heads = [loop.node.test] if isinstance(loop.node, cst.While) else []
-    tests = [one.node.test for one in index.statements if isinstance(one.node, cst.If) and within(one.node)]
-    for test in (*heads, *tests, *filter(within, index.comparisons)):
+    tests = [one.node.test for one in index.statements if isinstance(one.node, cst.If)]
+    asked = [one for one in (*tests, *index.comparisons) if within(one)]
+    for test in (*heads, *(one for one in asked if not _only_tells(index, index.statement(one)))):
         names = _read(index, test)
         given = [b.value for b in inside if b.value is not None and unquoted(b.target) in names]
         yield names.union(*(_read(index, value) for value in given))
+
+
+def _only_tells(index: Index, statement: Statement) -> bool:
+    """Whether a statement, with what it holds, does no more than to print, to log and to save."""
+    small = [one for one in nodes_in(statement.node) if isinstance(one, cst.BaseSmallStatement)]
+    calls = [one.value if isinstance(one, cst.Expr) else None for one in small if not isinstance(one, cst.Pass)]
+    return all(
+        isinstance(call, cst.Call)
+        and (index.knowledge.logs(dotted(call.func) or "") or index.qualified(call.func) == "torch.save")
+        for call in calls
+    )
 
 
 def _read(index: Index, node: cst.CSTNode) -> set[str]:

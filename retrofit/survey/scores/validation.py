@@ -94,9 +94,15 @@ def validates_there(index: Index, flow: Flow, node: cst.BaseExpression) -> bool:
 def runs_with_its_statement(index: Index, node: cst.CSTNode) -> bool:
     """Whether an expression that gets no name is evaluated whenever its statement is."""
     stops = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Lambda, cst.NamedExpr, cst.Return, cst.BaseStatement)
-    around = next(one for one in index.ancestors(node) if isinstance(one, stops))
+    around = next(one for one in index.ancestors(node) if isinstance(one, stops) or _is_chained(index, one))
     simple = isinstance(around, (cst.If, cst.SimpleStatementLine)) and around is index.statement(node).node
     return simple and not isinstance(index.parents[node], (cst.Assign, cst.AnnAssign, cst.AugAssign))
+
+
+def _is_chained(index: Index, node: cst.CSTNode) -> bool:
+    """Whether a side of a comparison is evaluated only where the ones before it hold: the `c` of `a < b < c`."""
+    whole = index.parents[node]
+    return isinstance(whole, cst.Comparison) and node in whole.comparisons[1:]
 
 
 def may_be_taken(index: Index, flow: Flow, node: cst.BaseExpression) -> bool:

@@ -227,15 +227,30 @@ def _written_out(index: Index, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the list or dictionary through which a loop goes, itself or by its keys or items; None for another."""
     if not isinstance(node, cst.For):
         return None
-    over, scope = node.iter, index.scope_of(node)
+    over = node.iter
     held = receiver(over) if method_name(over) in ("items", "keys") else None
     name = dotted(over if held is None else held)
-    bound = index.bound([name], scope) or index.bound([name], scope.module) if name is not None else []
-    made = over if name is None else bound[0].value if len(bound) == 1 and bound[0].item is None else None
+    made = over if name is None else _only_value(index, name, index.scope_of(node))
     kinds = (cst.Dict,) if held is not None else (cst.Dict, cst.List, cst.Tuple)
     filled = any(b.target.partition("[")[0] == name for b in index.items)
     filled |= any(dotted(one) == name for _, one in index.method_calls(*_FILLS)) if name is not None else False
     return made if isinstance(made, kinds) and not filled else None
+
+
+def _only_value(index: Index, name: str, scope: Scope) -> cst.BaseExpression | None:
+    """Return the value of what a name means in a scope, None where it may have several, as a parameter has."""
+    home, last = _home(name, scope), name.rpartition(".")[2]
+    named = [b for b in index.bindings if b.target == name and _home(name, b.statement.scope) is home]
+    others = [b for b in index.bindings if name.startswith(f"{scope.own}.") and b.target.endswith(f".{last}")]
+    alone = len({*named, *others}) == len(named) == 1 and name not in home.parameters  # of no other class's objects
+    return named[0].value if alone and named[0].item is None else None
+
+
+def _home(name: str, scope: Scope) -> Scope:
+    """Return the scope to which a name belongs that another one reads: the class for an attribute of its objects."""
+    root = name.partition(".")[0]
+    holder = scope.enclosing_class if root == scope.own != name else None
+    return holder or next((one for one in scope.searched if root in one.names - one.outer), scope.module)
 
 
 def trains(index: Index, function: Scope) -> bool:
@@ -262,7 +277,7 @@ def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpr
     raise LookupError(target)
 
 
-def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:
+def tells_the_turn(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:
     """Whether an expression is the number of the turn, or is made of it alone: `score = epoch + 1`."""
     name = dotted(node)
     values = [b.value for b in bindings_of(index, loop, name)]
