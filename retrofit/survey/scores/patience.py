@@ -108,8 +108,8 @@ def _asked(
 ) -> Iterator[set[str]]:
     """Yield the names of each condition on which something depends, and of what these are given."""
     heads = [loop.node.test] if isinstance(loop.node, cst.While) else []
-    tests = [one.node.test for one in index.statements if isinstance(one.node, cst.If)]
-    asked = [one for one in (*tests, *index.comparisons) if within(one)]
+    tests = [one.node.test for one in index.statements if isinstance(one.node, cst.If) and within(one.node)]
+    asked = [*tests, *filter(within, index.comparisons)]
     for test in (*heads, *(one for one in asked if not _only_tells(index, index.statement(one)))):
         names = _read(index, test)
         given = [b.value for b in inside if b.value is not None and unquoted(b.target) in names]
