@@ -28,7 +28,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if all("::" in argument for argument in config.args):
         return 0
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    halves = 5 if config.option.markexpr == "real" else 3
+    halves = 4 if config.option.markexpr == "real" else 3
     return min(cpus * halves // 2, MOST_PROCESSES) if cpus > 1 else 0
 
 

@@ -118,6 +118,8 @@ def _pai_fail(message: str, net: torch.nn.Module | None = None) -> NoReturn:
     _pai_tell_failure(message)
     if net is not None:
         _pai_leave(1, net)
+    if _pai_rank() != 0:
+        time.sleep(3)  # for rank 0 to say it: torchrun ends it when the first one leaves
     sys.exit(1)
 
 
