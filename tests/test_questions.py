@@ -17,6 +17,7 @@ from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
 from retrofit.rules import Recipe
 from tests.helpers import code, plan_of, recipe, rewritten, script
+from tests.test_across_files import PROGRAM
 from tests.test_spellings import PLAIN
 
 Swaps = tuple[tuple[str, str], ...]
@@ -144,23 +145,6 @@ class Question:
 
 
 STARTS = "import os\nfrom lib import fit\nnet = fit.build()\n"
-STARTED = """
-import torch
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-def build():
-    return Net()
-
-def train(best):
-    model = DDP(build())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for epoch in range(9):
-        for x, y in loader:
-            criterion(model(x), y).backward()
-            optimizer.step()
-        acc = validate(model)
-        best = max(best, acc)
-"""
 BUILD = "def build():\n    net = Net()\n    net = DDP(net)\n    return net\n\n\n"
 EACH = "for net in nets:\n    model = DDP(net)\n"
 WRAP = "def wrap(net):\n    return DDP(net)\n\n\n"
@@ -823,7 +807,7 @@ QUESTIONS: dict[str, Question] = {
         {
             "that trains itself": (before("import os\nos.system('python lib/fit.py')\n", IMPORT),),
         },
-        files={"lib/fit.py": STARTED},
+        files={"lib/fit.py": PROGRAM},
     ),
     "PAI105 1": Question(
         ((inner(SCORE), ""),),

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, names_in, nodes_in
+from retrofit.survey.nodes import dotted, names_in, nodes_in, parted, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
 
 
@@ -88,20 +88,20 @@ def _numbered(index: Index, flow: Flow, loop: Statement, name: str) -> list[Bind
 
     That of a checkpoint would go on from there in each round.
     """
-
-    def parted(code: str) -> list[str]:
-        return code.replace('"', "'").removesuffix("]").split("[", 1)
-
-    holder, key = parted(name)
+    holder, keys = parted(unquoted(name))
     held = flow.origins(cst.parse_expression(holder), loop.scope)
     begun = [
         is_number(one.value)
         for made in held
         for one in (made.node.elements if isinstance(made.node, cst.Dict) else ())
-        if isinstance(one, cst.DictElement) and index.source.code(one.key).replace('"', "'") == key
+        if isinstance(one, cst.DictElement) and [unquoted(index.source.code(one.key))] == keys
     ]
-    same = [b for b in index.items if parted(b.target)[1] == key]
-    same = [b for b in same if flow.origins(cst.parse_expression(parted(b.target)[0]), b.statement.scope) == held]
+    alike = [(b, *parted(unquoted(b.target))) for b in index.items]
+    same = [
+        b
+        for b, whole, others in alike
+        if others == keys and flow.origins(cst.parse_expression(whole), b.statement.scope) == held
+    ]
     updated = any(dotted(one) == holder for _, one in index.method_calls("update"))
     known = begun == [True] * len(held) and all(counts(b) or is_number(b.value) for b in same)
     return same if held and known and not updated else []
@@ -111,4 +111,4 @@ def _is(node: cst.BaseExpression, binding: Binding) -> bool:
     """Whether an expression is what an assignment assigns to, a variable or an item."""
     if not isinstance(node, cst.Subscript):
         return dotted(node) == binding.target
-    return cst.Module(body=[]).code_for_node(node).replace('"', "'") == binding.target.replace('"', "'")
+    return unquoted(cst.Module(body=[]).code_for_node(node)) == unquoted(binding.target)

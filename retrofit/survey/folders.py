@@ -290,10 +290,8 @@ def _holding(
     elif isinstance(test, cst.Comparison) and _denies(test):
         yield from [] if affirmed else [test.left]
     elif isinstance(test, (cst.Name, cst.Attribute)):
-        values = {origin.node: None for origin in flow.deep_origins(test, flow.index.scope_of(test))}
-        for value in [
-            one for one in values if one not in seen
-        ]:  # `args.new = args.new and args.name` is made of itself
+        made = [origin.node for origin in flow.deep_origins(test, flow.index.scope_of(test))]
+        for value in (one for one in made if one not in seen):  # `args.new = args.new and args.name` is made of itself
             if isinstance(value, cst.BaseExpression) and not isinstance(value, (cst.Name, cst.Attribute)):
                 yield from _holding(flow, value, affirmed, seen | {value})
     elif affirmed:

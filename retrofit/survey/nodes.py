@@ -43,6 +43,17 @@ def dotted(node: cst.CSTNode | None) -> str | None:
     return node.value + name if type(node) is cst.Name else None
 
 
+def unquoted(code: str) -> str:
+    """Return code with its strings in one kind of quotes, to be compared."""
+    return code.replace('"', "'")
+
+
+def parted(code: str) -> tuple[str, list[str]]:
+    """Return what holds an item, and the code of the keys that lead to it in turn: `stats["val"]["acc"]`."""
+    holder, _, keys = code.partition("[")
+    return holder, keys[:-1].split("][") if keys else []
+
+
 def last_name(node: cst.CSTNode | None) -> str:
     """Return `c` for `c` and for `a.b.c`, "" for what is no name or chain of attributes."""
     return (dotted(node) or "").rpartition(".")[2]

@@ -15,11 +15,11 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import dotted, exits, key_of, last_name, named_in, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, exits, key_of, last_name, named_in, names_in, nodes_in, receiver, unquoted
 from retrofit.survey.order import first_values, leading_to, leads_to, may_follow, may_lack_value, runs_always
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.values import element_of, formatted, unquoted, written_items
+from retrofit.survey.scores.values import element_of, formatted, written_items
 from retrofit.survey.settings import calls_by_name
 from retrofit.survey.sites.folder import Resumption
 from retrofit.survey.sites.loop import EpochLoop

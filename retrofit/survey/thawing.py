@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -69,9 +70,14 @@ class _Trained:
 
     def __init__(self, flow: Flow) -> None:
         self._flow, self._index = flow, flow.index
-        walked = [held for _, held in flow.index.method_calls(*WALKS)]
-        wrapped = [call for call in flow.index.calls if flow.class_called(call) in flow.index.knowledge.named(Wraps)]
-        self._modules = {one for held in (*walked, *wrapped) for one in self._made(held)}
+
+    @cached_property
+    def _modules(self) -> set[Origin | Variable]:
+        """What is walked through or wrapped, looked for only where something asks for gradients."""
+        wraps = self._index.knowledge.named(Wraps)
+        walked = [held for _, held in self._index.method_calls(*WALKS)]
+        wrapped = [call for call in self._index.calls if self._flow.class_called(call) in wraps]
+        return {one for held in (*walked, *wrapped) for one in self._made(held)}
 
     def may_be(self, node: cst.BaseExpression | None) -> bool:
         """Whether something shows that an expression is one."""

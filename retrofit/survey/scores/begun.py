@@ -8,10 +8,10 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted
+from retrofit.survey.nodes import dotted, parted, unquoted
 from retrofit.survey.order import first_values, may_lack_value
 from retrofit.survey.scopes import Scope
-from retrofit.survey.scores.values import in_loop, parted, unquoted, written_items
+from retrofit.survey.scores.values import in_loop, written_items
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 

@@ -15,10 +15,10 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in
+from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import begun_with
-from retrofit.survey.scores.patience import around, counts_to_an_end
+from retrofit.survey.scores.patience import counts_to_an_end, in_loop_or_keeper
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
@@ -30,7 +30,6 @@ from retrofit.survey.scores.values import (
     part_of,
     root_of,
     taken_by_turn,
-    unquoted,
     way_to_root,
     without_margin,
 )
@@ -196,7 +195,7 @@ def _carried_over(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidat
 
 def _chooses_by_itself(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
     """Whether something else depends on the best alone: `if best == inf` asks whether this is the first turn."""
-    within = around(index, loop, candidate)
+    within = in_loop_or_keeper(index, loop, candidate)
     inside = [b for b in index.bindings if within(b.statement.node)]
     bests = {one.partition("[")[0] for one in (best, candidate.holder)}
     others = {b.target for b in inside}.union(loop.target.split(", "), *(b.statement.scope.parameters for b in inside))

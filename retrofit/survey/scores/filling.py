@@ -9,9 +9,9 @@ import libcst as cst
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, mentions, method_name, receiver
+from retrofit.survey.nodes import dotted, mentions, method_name, receiver, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.values import bare_of, only_begins, unquoted, variable_of, way_to_root, written
+from retrofit.survey.scores.values import bare_of, only_begins, variable_of, way_to_root, written
 
 #: Methods by which a collection or a meter takes in a value, and by which it begins anew.
 FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")

@@ -9,18 +9,10 @@ import libcst as cst
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, names_in
+from retrofit.survey.nodes import dotted, names_in, unquoted
 from retrofit.survey.scopes import Binding, Scope
 from retrofit.survey.scores.best import tracked_scores
-from retrofit.survey.scores.values import (
-    bare_of,
-    bindings_of,
-    code_of,
-    element_of,
-    in_loop,
-    unquoted,
-    written_items,
-)
+from retrofit.survey.scores.values import bare_of, bindings_of, code_of, element_of, in_loop, written_items
 from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop

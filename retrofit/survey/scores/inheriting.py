@@ -12,7 +12,7 @@ from retrofit.survey.scopes import Scope, Statement
 _DEEP = 6
 
 
-def class_of(flow: Flow, function: Scope, call: cst.Call, kind: Scope | None) -> Scope | None:
+def object_class(flow: Flow, function: Scope, call: cst.Call, kind: Scope | None) -> Scope | None:
     """Return the class of the object whose method a call runs, None where it is none, or may be of several.
 
     Args:
@@ -27,7 +27,7 @@ def class_of(flow: Flow, function: Scope, call: cst.Call, kind: Scope | None) ->
     return made.pop() if len(made) == 1 else None
 
 
-def run_by(flow: Flow, call: cst.Call, kind: Scope | None) -> Scope | None:
+def method_run(flow: Flow, call: cst.Call, kind: Scope | None) -> Scope | None:
     """Return the local function that a call runs: of `self.method()` that of the object's class, where it is known."""
     if kind is not None and dotted(receiver(call)) == "self":
         name = method_name(call)
@@ -47,7 +47,7 @@ def leads_as(flow: Flow, step: Statement, kind: Scope | None, steps: list[Statem
         return True
     training = {one.scope for one in steps}
     calls = [c for c in flow.index.calls_in(step) if any(c in flow.callers(scope) for scope in training)]
-    runs = [run_by(flow, call, kind) if dotted(receiver(call)) == "self" else None for call in calls]
+    runs = [method_run(flow, call, kind) if dotted(receiver(call)) == "self" else None for call in calls]
     return not calls or any(
         one is None or any(part.scope is one and leads_as(flow, part, kind, steps, deep - 1) for part in steps)
         for one in runs

@@ -14,7 +14,7 @@ from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, mentions, names_in
+from retrofit.survey.nodes import dotted, mentions, names_in, unquoted
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.best import tracked_scores
@@ -36,7 +36,6 @@ from retrofit.survey.scores.values import (
     root_of,
     target_node,
     trains,
-    unquoted,
     variable_of,
     way_to_root,
     whole_of,

@@ -10,21 +10,12 @@ from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts
-from retrofit.survey.nodes import dotted, leaves, names_in
+from retrofit.survey.nodes import dotted, leaves, names_in, parted, unquoted
 from retrofit.survey.order import runs_always
 from retrofit.survey.ranks import of_some
 from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.scores.filling import Filling
-from retrofit.survey.scores.values import (
-    as_item,
-    bare_of,
-    is_set_by_variable,
-    only_begins,
-    parted,
-    root_of,
-    unquoted,
-    way_to_root,
-)
+from retrofit.survey.scores.values import as_item, bare_of, is_set_by_variable, only_begins, root_of, way_to_root
 from retrofit.survey.scores.ways import last_before_leaving, tests_around
 from retrofit.survey.sites.loop import EpochLoop
 

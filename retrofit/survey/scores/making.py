@@ -24,14 +24,15 @@ from retrofit.survey.nodes import (
     names_in,
     nodes_in,
     receiver,
+    unquoted,
     wholes_of,
 )
 from retrofit.survey.order import runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import EMPTIES, FILLS
-from retrofit.survey.scores.inheriting import class_of, leads_as, run_by
+from retrofit.survey.scores.inheriting import leads_as, method_run, object_class
 from retrofit.survey.scores.makers import reaching_makers
-from retrofit.survey.scores.values import code_within, phases_of, unquoted, written, written_items
+from retrofit.survey.scores.values import code_within, phases_of, written, written_items
 from retrofit.survey.scores.words import VALIDATION_DATA
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -388,7 +389,7 @@ class Making:
         return self._of(value, self._index.statement(call), outer, keys if root == name else ()) if value else set()
 
     def _of_call(self, call: cst.Call, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
-        function = run_by(self._flow, call, frame.kind) if call in self._index.parents else None
+        function = method_run(self._flow, call, frame.kind) if call in self._index.parents else None
         holder = [held] if (held := receiver(call)) is not None else []
         if function is not None and function.name != "__init__" and frame.depth < _DEEP:
             # What an object tells by a method is made by what it was filled with, whatever the method does.
@@ -434,7 +435,7 @@ class Making:
                 known = frame.given.get(dotted(value) or "", SOMETHING)
             if value is not None or default is not None:
                 given[name] = known
-        kind = class_of(self._flow, function, call, frame.kind)
+        kind = object_class(self._flow, function, call, frame.kind)
         return _Frame(function, self._with_flags(function, given), call, frame, kind)
 
     def _with_flags(self, scope: Scope, given: Mapping[str, object]) -> dict[str, object]:

@@ -10,15 +10,15 @@ import libcst as cst
 from retrofit.survey.counters import counts
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, names_in, nodes_in
+from retrofit.survey.nodes import dotted, names_in, nodes_in, unquoted
 from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.scores.making import numbers_turns
-from retrofit.survey.scores.values import in_loop, unquoted, written, written_items
+from retrofit.survey.scores.values import in_loop, written, written_items
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
 
-def around(index: Index, loop: EpochLoop, candidate: Candidate) -> Callable[[cst.CSTNode], bool]:
+def in_loop_or_keeper(index: Index, loop: EpochLoop, candidate: Candidate) -> Callable[[cst.CSTNode], bool]:
     """Return a test whether a node stands in the epoch loop, or in what keeps the best."""
     keeper = candidate.keeper if candidate.keeper is not None else loop.scope
     owner = keeper.enclosing_class or keeper
@@ -35,7 +35,7 @@ def counts_to_an_end(index: Index, flow: Flow, loop: EpochLoop, best: str, candi
 
     The best of earlier rounds would end a round in which dendrites have just begun to learn, or let them rest.
     """
-    within = around(index, loop, candidate)
+    within = in_loop_or_keeper(index, loop, candidate)
     inside = [b for b in (*index.bindings, *index.items) if within(b.statement.node)]
     tests = {part: part.node.test for b in inside for part in b.statement.path if isinstance(part.node, cst.If)}
     bests = {one.partition("[")[0] for one in (best, candidate.holder)}

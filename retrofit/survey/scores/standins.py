@@ -11,11 +11,11 @@ from retrofit.survey.conditions import argument_of, given_constants, holds_with,
 from retrofit.survey.counters import changes, increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, last_name, names_in
+from retrofit.survey.nodes import dotted, last_name, names_in, unquoted
 from retrofit.survey.order import runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.makers import given_to
-from retrofit.survey.scores.values import bare_of, unquoted, written, written_items
+from retrofit.survey.scores.values import bare_of, written, written_items
 from retrofit.survey.scores.ways import by_rank
 from retrofit.survey.sites.loop import EpochLoop
 

@@ -9,14 +9,14 @@ import libcst as cst
 
 from retrofit.survey.conditions import SOMETHING, constant
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.words import COMPUTES, Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
 _DISPLAYS = (cst.Dict, cst.List, cst.Tuple, cst.DictComp, cst.ListComp)
 #: Methods that change of what a list or a dictionary consists, or in what order.
-_FILLS = ("append", "extend", "insert", "pop", "remove", "reverse", "sort", "update", "setdefault")
+_ALTERS = ("append", "extend", "insert", "pop", "remove", "reverse", "sort", "update", "setdefault")
 _MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 
 
@@ -116,10 +116,6 @@ def as_item(index: Index, node: cst.BaseExpression) -> str:
     """Return an expression's code, `stats.get(key)` as the `stats[key]` that is assigned."""
     code = unquoted(written(index, node))
     return re.sub(r"\.get\(([^(),]+)(,[^(),]+)?\)$", r"[\1]", code)
-
-
-def unquoted(code: str) -> str:
-    return code.replace('"', "'")
 
 
 def element_of(value: cst.BaseExpression, item: int | None) -> cst.BaseExpression | None:
@@ -233,7 +229,7 @@ def _written_out(index: Index, node: cst.CSTNode) -> cst.BaseExpression | None:
     made = over if name is None else _only_value(index, name, index.scope_of(node))
     kinds = (cst.Dict,) if held is not None else (cst.Dict, cst.List, cst.Tuple)
     filled = any(b.target.partition("[")[0] == name for b in index.items)
-    filled |= any(dotted(one) == name for _, one in index.method_calls(*_FILLS)) if name is not None else False
+    filled |= any(dotted(one) == name for _, one in index.method_calls(*_ALTERS)) if name is not None else False
     return made if isinstance(made, kinds) and not filled else None
 
 
@@ -299,12 +295,6 @@ def deleted_later(index: Index, made: Statement, name: str) -> Statement | None:
         if isinstance(small, cst.Del) and name in names_in(small)
     )
     return next(found, None)
-
-
-def parted(code: str) -> tuple[str, list[str]]:
-    """Return what holds an item, and the code of the keys that lead to it in turn: `stats["val"]["acc"]`."""
-    holder, _, keys = code.partition("[")
-    return holder, keys[:-1].split("][") if keys else []
 
 
 def is_set_by_variable(binding: Binding) -> bool:
