@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,6 +29,17 @@ RECIPE = Path(__file__).parents[1] / "rules" / "perforatedai"
 TEMPLATE = (RECIPE / "train_distributed.sh.j2").read_text("utf-8")
 HELPER = RECIPE / "pai_distributed"
 DEADLINE = 120.0  # seconds; only a test that is about to fail waits so long
+
+
+def free_port() -> int:
+    """A port that is free with the two after it: below 32768, from where on Linux gives ports to connections."""
+    while True:
+        port = 20000 + secrets.randbelow(12000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as servers:
+            for number in range(port, port + 3):
+                servers.enter_context(socket.create_server(("", number)))
+            return port
+
 
 STATUS = {
     signal.SIGHUP: 129,

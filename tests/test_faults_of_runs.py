@@ -26,9 +26,8 @@ import pytest
 
 from tests.conftest import swapped
 from tests.forked import training_python
-from tests.launching import DEADLINE, heed_signals, until  # noqa: F401 - a fixture
+from tests.launching import DEADLINE, free_port, heed_signals, until  # noqa: F401 - a fixture
 from tests.projects import apply
-from tests.test_nodes import free_port
 from tests.test_rounds import DDP, OPTIMIZER, PRINTED
 
 pytestmark = pytest.mark.real

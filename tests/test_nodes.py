@@ -30,6 +30,7 @@ from tests.launching import (
     STATUS,
     TEMPLATE,
     Run,
+    free_port,
     heed_signals,  # noqa: F401 - a fixture
     project_to_run,  # noqa: F401 - a fixture
     until,
@@ -48,12 +49,6 @@ if NODE == "0":
     else:
         complete()
 """
-
-
-def free_port() -> int:
-    """A port after which some more are free."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1]) % 30000 + 20000
 
 
 class Nodes:

@@ -20,7 +20,6 @@ import pickle
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections import OrderedDict
@@ -35,6 +34,7 @@ import pytest
 from retrofit.inline import inlining
 from tests.forked import training_python
 from tests.helpers import index_of, recipe
+from tests.launching import free_port
 
 pytestmark = [
     pytest.mark.real,
@@ -980,9 +980,7 @@ os.write(1, told.encode())  # at once: the other rank writes too
 
 @pytest.mark.parametrize("url", ["env://", "tcp://127.0.0.1:PORT"])
 def test_a_port_of_the_scripts_own_and_a_schedulers_numbers(tmp_path: Path, url: str) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     ranks = 'rank=int(os.environ["RANK"]), world_size=2' if url != "env://" else ""
     arguments = f"{url.replace('PORT', port)!r}" + (f", {ranks}" if ranks else "")
     (tmp_path / "train.py").write_text(START.replace("PORT\n", f"{port!r}\n").replace("URL", arguments))

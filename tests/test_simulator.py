@@ -8,13 +8,14 @@ from __future__ import annotations
 import ast
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from tests.launching import free_port
 
 pytestmark = pytest.mark.real
 
@@ -753,10 +754,7 @@ def one_process(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     """What each case said in each of two processes with a group."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     processes = [
         _start(tmp_path_factory.mktemp(f"rank{rank}"), TWO_PROCESSES, {**group, "RANK": str(rank)}) for rank in (0, 1)
     ]

@@ -24,6 +24,7 @@ from tests.launching import (
     DEADLINE,
     RECIPE,
     Run,
+    free_port,
     heed_signals,  # noqa: F401 - a fixture
     project_to_run,  # noqa: F401 - a fixture
     until,
@@ -35,7 +36,7 @@ from tests.test_faults_of_runs import (
     copies_of_a_project,  # noqa: F401 - a fixture
     trained_undisturbed,  # noqa: F401 - a fixture
 )
-from tests.test_nodes import ROUNDS, ROUNDS_THAT_WAIT, Nodes, free_port
+from tests.test_nodes import ROUNDS, ROUNDS_THAT_WAIT, Nodes
 from tests.test_rounds import DDP
 
 WHOLE = bool(os.environ.get("RETROFIT_TEST_WHOLE"))
