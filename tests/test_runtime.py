@@ -1974,6 +1974,42 @@ def test_a_number_that_was_just_read_counts_where_its_checkpoint_is_of_this_roun
     assert helper.from_the_start(read, "first", just_read=True) == begun
 
 
+@pytest.mark.parametrize(
+    ("first", "since", "read"),
+    [
+        pytest.param("before", False, {"epoch": 40, "best": 0.5, "name": "b", "lr": 1}, id="of an earlier round"),
+        pytest.param("before", True, {"epoch": 90, "best": 0.9, "name": "b", "lr": 1}, id="of this round"),
+        pytest.param(
+            "after", False, {"epoch": 90, "best": 0.9, "name": "b", "lr": 1}, id="the first goes on from its own"
+        ),
+        pytest.param("", False, {"epoch": 90, "best": 0.9, "name": "b", "lr": 1}, id="the first reads none"),
+    ],
+)
+def test_a_checkpoint_says_in_each_round_how_far_it_was_in_the_first(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    first: str,
+    since: bool,
+    read: dict[str, Any],
+) -> None:
+    """A schedule for the epochs that are left, or a progress bar, goes by that number, wherever it is read."""
+    import torch
+
+    monkeypatch.setattr(helper._pai, "model", perforate(torch.nn.Linear(2, 2), initialize=False))
+    Path("PAI/array_dims.csv").touch()
+    if first:
+        torch.save({"epoch": 40, "best": 0.5, "name": "a", "lr": 1.0}, "last.pt")
+        os.utime("last.pt", (1.0, 1.0) if first == "before" else None)
+        torch.load("last.pt")
+    helper._pai_write_numbers()
+    torch.save({"epoch": 90, "best": 0.9, "name": "b", "lr": 1}, "last.pt")
+    monkeypatch.setattr(helper._pai, "switch_time", os.path.getmtime("last.pt") + (-1 if since else 1))
+    monkeypatch.setattr(helper._pai, "restored", {"weight": torch.ones(1)})
+    monkeypatch.setattr(helper, "load_folder", lambda: "PAI")
+    assert torch.load("last.pt") == read
+
+
 def test_without_a_perforated_model_a_learning_rate_may_move(
     helper: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

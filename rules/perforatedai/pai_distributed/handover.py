@@ -18,6 +18,7 @@ from .loggers import _pai_write_runs
 from .near import _pai_near_folder
 from .optimizer import _pai_torch_optimizer
 from .process import _pai, _pai_device, _pai_fail, _pai_publish_rank, _pai_rank, _pai_say
+from .progress import _pai_write_numbers
 from .rates import _pai_has_faded, _pai_is_planned
 from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
 
@@ -63,6 +64,7 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     _pai_note_fate(bool(complete), net)
     if restructured and _pai.restarts:
         _pai_write_runs()
+        _pai_write_numbers()
         _pai_save_beside(net, beside)
     return bool(restructured), bool(complete)
 

@@ -23,6 +23,7 @@ from .continuity import _pai_begin_round
 from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
+from .progress import _pai_note_numbers, _pai_take_first_numbers
 from .rates import _pai_put_rates_back
 
 
@@ -310,8 +311,14 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         loaded = _pai_torch_load(f, *arguments, **keywords, weights_only=False)
     # What it reads before its model has the newest switch, that has undone where it went into the model.
     early = _pai.model is None and _pai_is_of_training(f)
-    if (early or _pai.restored) and isinstance(f, (str, os.PathLike)) and torch.utils.data.get_worker_info() is None:
+    if not isinstance(f, (str, os.PathLike)) or torch.utils.data.get_worker_info() is not None:
+        return loaded
+    if not (load_folder() or _pai.steps):
+        _pai_note_numbers(f, loaded)
+    if early or _pai.restored:
         age = "old" if early or os.path.getmtime(f) < _pai.switch_time else "new"
+        if age == "old":
+            _pai_take_first_numbers(f, loaded)
         waiting = [loaded]
         while waiting:
             part = waiting.pop()
