@@ -31,6 +31,6 @@ def _pai_take_first_numbers(file: Any, loaded: Any) -> None:
 
 def _pai_write_numbers() -> None:
     """Write, as the first round ends, what it has read: not of its own, of a start that was broken off."""
-    begun = os.path.getmtime(os.path.join(GPA.pc.get_save_name(), "array_dims.csv"))
-    if not _pai.switch_time:
+    if _pai.numbers and not _pai.switch_time:
+        begun = os.path.getmtime(os.path.join(GPA.pc.get_save_name(), "array_dims.csv"))
         _pai_write("numbers", {path: one for path, one in _pai.numbers.items() if one[0] < begun})
