@@ -24,7 +24,7 @@ from tests.helpers import RECIPE_FOLDER, code, plan_of, recipe, refusal_of, sour
 RULES = recipe().rules
 SITES = {
     "script", "wrapper", "model", "optimizer", "rebuilding", "scheduler", "step", "backward", "score", "parser",
-    "framework", "detour", "local-rank", "resume", "kept-score", "budget", "decay", "overrun", "rate-end", "assertion",
+    "framework", "detour", "local-rank", "resume", "kept-score", "earlier-score", "budget", "decay", "overrun", "rate-end", "assertion",
     "stale-load", "module-count", "new-folder", "resumption", "block", "epoch-loop", "edited-file", "unnamed-model",
     "follower", "minimum", "stop", "trial", "planned-count",
 }  # fmt: skip
