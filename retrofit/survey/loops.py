@@ -9,6 +9,7 @@ from itertools import chain
 import libcst as cst
 
 from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer, Wraps
+from retrofit.survey.adversaries import steps_another
 from retrofit.survey.conditions import never_runs
 from retrofit.survey.counters import counts_turns, given_in, handed_through, increments, read_in
 from retrofit.survey.flow import Flow
@@ -99,9 +100,13 @@ def find_loops(
     for loop in found.values():
         loop.training = training
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
-        loop.by_iteration = all(_accumulates(index, flow, part) for part in inner)
-        loop.by_step = loop.by_iteration and _goes_by_steps(index, flow, loop)
         by_epoch = _EPOCH.fullmatch(_last(loop.target)) or _counts_epochs(loop)
+        alone = not by_epoch and any(loops[:1] == [loop.statement] for loops in ways)  # a step of its own
+        loop.by_iteration = all(
+            _accumulates(index, flow, part) or (alone and steps_another(index, flow, part, loop.statement))
+            for part in inner
+        )
+        loop.by_step = loop.by_iteration and _goes_by_steps(index, flow, loop)
         loop.unclear = loop.by_iteration and not loop.by_step and not by_epoch
         loop.inner = [part for part in dict.fromkeys(inner) if part.scope is loop.scope]
         outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]

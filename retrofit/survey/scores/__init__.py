@@ -17,6 +17,7 @@ from retrofit.survey.loops import VALIDATES, head
 from retrofit.survey.nodes import names_in, wholes_of
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scores.again import join_later, measured_again
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.carried import Carried
@@ -68,10 +69,10 @@ def find_scores(
         metric: the user's own expression for it, "" to find it.
         mode: the user's word on the direction, "" to find it.
     """
-    found = [score for loop in loops for score in _scores_of(index, flow, loop, schedulers, metric)]
     scores: dict[tuple[str, Scope | None], Score] = {}
-    for score in found:
-        _merge(scores, score)
+    for loop in loops:
+        for score in _scores_of(index, flow, loop, schedulers, metric):
+            _merge(scores, loop, score)
     for score in scores.values():
         score.direction = "" if score.against else score.direction
     found = list(scores.values())
@@ -162,7 +163,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         own = Candidate(_standing(index, loop, written) or written, told_by_name(metric), "--metric", named=True)
         given = shown_for(index, metric, compared)
         measured = [] if given else [*measured_scores(index, flow, loop, metric)][:1]
-        candidates = given or [*(candidate for _, candidate in measured), own][:1]
+        candidates = given or [candidate for _, candidate in measured] or measured_again(index, flow, loop, own)
         chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]
     else:
         chosen, passed = weigh(making, groups)
@@ -245,7 +246,7 @@ def _tell_making(score: Score, evidence: Evidence, turns: Turns, carried: Carrie
     score.trained = place(trained) if trained is not None else ""
 
 
-def _merge(scores: dict[tuple[str, Scope | None], Score], score: Score) -> None:
+def _merge(scores: dict[tuple[str, Scope | None], Score], loop: EpochLoop, score: Score) -> None:
     """Add a score to those that are known, by their expressions, and by the functions that keep them, if all do."""
     keeper = score.index.scope_of(score.kept.node) if score.kept is not None else None
     same = [key for key in scores if key[0] == score.expression and (key[1] is keeper or None in (key[1], keeper))]
@@ -258,7 +259,7 @@ def _merge(scores: dict[tuple[str, Scope | None], Score], score: Score) -> None:
     known.saved = score.saved = known.saved or score.saved
     known.present = score.present = known.present or score.present
     here = known.anchors["loop"] is score.anchors["loop"]
-    if here and known.condition and not score.condition:
+    if here and known.condition and (not score.condition or join_later(loop, known, score)):
         scores[key] = score  # of every epoch, rather than of some
 
 

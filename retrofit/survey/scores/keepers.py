@@ -10,7 +10,7 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
-from retrofit.survey.conditions import argument_of
+from retrofit.survey.conditions import argument_of, rules_out
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
@@ -51,19 +51,23 @@ from retrofit.survey.sites.score import KeptScore
 def kept_scores(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[Candidate], set[Scope]]:
     """Scores of which a function that the loop calls keeps the best: `test(epoch)` with `if acc > best_acc` in it.
 
+    It may be called in several places of which one alone leads there: `predict(epoch, test=False)`.
+
     Returns:
         the candidates that the loop can have, and every function that keeps a best.
     """
     candidates: list[Candidate] = []
     keepers: set[Scope] = set()
-    for function, (call, *others) in validation_functions(index, flow, loop).items():
+    for function, calls in validation_functions(index, flow, loop).items():
         given = [name for name in function.parameters if name != "self"]
         found = [c for c in tracked_scores(index, code_of(index, function), given) if outlives(function, c.best)]
         keepers.update([function] if any(not one.outside for one in found) else [])
-        for candidate in [] if others else found:
-            handed = _of_self(index, flow, loop, candidate) or _passed_in(index, loop, function, call, candidate)
-            handed = handed or _handed_back(index, flow, loop, function, call, candidate)
-            candidates += [handed] if handed is not None else []
+        for candidate in found:
+            leading = [call for call in calls if not rules_out(index.statement(candidate.node), call, flow)]
+            for call in leading if len(leading) == 1 else ():
+                handed = _of_self(index, flow, loop, candidate) or _passed_in(index, loop, function, call, candidate)
+                handed = handed or _handed_back(index, flow, loop, function, call, candidate)
+                candidates += [handed] if handed is not None else []
     return candidates, keepers
 
 
@@ -231,7 +235,7 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, 
     if _exclusive(index, calls) or (rest and ends_on_others(flow, function)):
         return None
     here, made = index.statement(candidate.node), _last_made(index, candidate, made)
-    way = way_in(index, flow, index.statement(function.node), made)
+    way = way_in(index, flow, index.statement(function.node), made, call=call)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With, cst.If)):
         return None
     kept = _kept(flow, loop, call, rest, made, way)
@@ -271,6 +275,7 @@ def _noting(
     assert candidate.call is not None
     function, outer = index.scope_of(candidate.node), flow.called(candidate.call)
     calls = called_by(index, flow, loop).get(outer, []) if outer is not None else []
+    calls = [call for call in calls if not rules_out(index.statement(candidate.node), call, flow)]
     calls = calls if _exclusive(index, calls) else [candidate.call]
     calls += [one.call for one in candidate.beside if one.call is not None]
     met = meeting([index.statement(one) for one in calls])
@@ -294,7 +299,7 @@ def _noted(flow: Flow, loop: EpochLoop, candidate: Candidate, maker: Statement) 
     """Return how a function is to note a score after a statement that makes it, or the loop that sums it up."""
     index = flow.index
     made = _last_made(index, candidate, maker)
-    way = way_in(index, flow, index.statement(made.scope.node), made)
+    way = way_in(index, flow, index.statement(made.scope.node), made, call=[candidate.call, *candidate.inner][-1])
     adds = any(isinstance(part.node, (cst.For, cst.While)) for part in made.around)
     adds = adds and not may_lack_value(variable_of(candidate.node), way.block, index)
     kept = KeptScore(

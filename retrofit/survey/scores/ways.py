@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from retrofit.survey.conditions import given_constants, holds_with
 from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -38,15 +39,23 @@ class Way:
     looped: bool = False
 
 
-def way_in(index: Index, flow: Flow, body: Statement, made: Statement, batches: Collection[Statement] = ()) -> Way:
+def way_in(
+    index: Index,
+    flow: Flow,
+    body: Statement,
+    made: Statement,
+    batches: Collection[Statement] = (),
+    call: cst.Call | None = None,
+) -> Way:
     """Go from the body of a loop or function towards the place where the score is made, through conditions only.
 
     What is made under a condition inside a loop of its own may never be made, so that loop is the guard then.
 
     Args:
         batches: the loops whose own conditions count: a turn has a score where they hold for one of its batches.
+        call: what runs the function; no condition counts that holds by the constants which it gives.
     """
-    inner = made.path[made.path.index(body) + 1 :]
+    inner, known = made.path[made.path.index(body) + 1 :], given_constants(made.scope, call, flow) if call else {}
     conditions: list[tuple[str, str]] = []  # alone, and beside others
     guard, block, ranked, looped, untold = None, inner[-1], False, False, False
     for number, (statement, below) in enumerate(zip(inner, [*inner[1:], None], strict=True)):
@@ -67,6 +76,7 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement, batches: 
         yes = code_within(index, below.node, node.body)
         parts = conjuncts(node.test) if yes else [node.test]
         parts = [part for part in parts if not (yes and _is_there(flow, part, statement))]
+        parts = [part for part in parts if holds_with(part, known) is not yes]
         common = [part for part in parts if not by_rank(index, flow, part, statement)]
         ranked = ranked or len(common) < len(parts)
         if untold:

@@ -97,6 +97,7 @@ class Score(Site):
             word for it may mean, where it is not plain which.
         owner: what has to stand before its code for the user to mean it, `FUNCTION:`; "" where that alone tells.
         last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
+        earlier: the same as it is measured before the turn trains on, for a turn that does not measure it here.
         later: where it gets another value later in the turn, which does not count, as not all turns have it; else "".
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
         carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
@@ -138,6 +139,7 @@ class Score(Site):
     namesakes: list[tuple[str, str, bool]] = field(default_factory=list)
     owner: str = ""
     last: tuple[str, str] = ("", "")
+    earlier: list[Score] = field(default_factory=list)
     later: str = ""
     trained: str = ""
     carried: tuple[str, str] = ("", "")

@@ -41,6 +41,7 @@ SITE_KINDS = (
     "backward",
     "score",
     "kept-score",
+    "earlier-score",
     "assertion",
     "parser",
     "local-rank",
@@ -375,6 +376,11 @@ class Script(Site):
         """The scores that functions keep to themselves."""
         kept = [score.kept for score in self.scores if score.kept is not None]
         return [part for one in kept for part in (one, *one.further)]
+
+    @property
+    def earlier_scores(self) -> list[Score]:
+        """The same scores as they are measured before a turn trains on, for turns that do not measure them again."""
+        return [one for score in self.scores for one in score.earlier]
 
     @property
     def optimizer(self) -> Optimizer | None:

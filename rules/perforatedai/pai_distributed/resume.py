@@ -313,7 +313,7 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
     early = _pai.model is None and _pai_is_of_training(f)
     if not isinstance(f, (str, os.PathLike)) or torch.utils.data.get_worker_info() is not None:
         return loaded
-    if not (load_folder() or _pai.steps):
+    if not (load_folder() or _pai.steps or _pai.of_library):
         _pai_note_numbers(f, loaded)
     if early or _pai.restored:
         age = "old" if early or os.path.getmtime(f) < _pai.switch_time else "new"

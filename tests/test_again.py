@@ -1,0 +1,64 @@
+"""Scores that a turn measures under one name in several places, each under conditions, as it trains on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from tests.helpers import code, plan_of, rewritten, script, survey_of
+
+STEP = "        optimizer.step()\n"
+#: Every so many steps, and at the end of an epoch, whatever its number of steps is.
+NOW_AND_THEN = """\
+        optimizer.step()
+        if args.often and step % 200 == 0:
+            val_loss = evaluate(model)
+            log(val_loss)
+"""
+AT_THE_END = """
+if args.often:
+    val_loss = evaluate(model)
+    log(val_loss)
+"""
+
+
+def measured(end: str = AT_THE_END, before: str = NOW_AND_THEN) -> str:
+    return script(end).replace(STEP, before)
+
+
+@pytest.mark.parametrize("options", [Options(), Options(metric="val_loss", mode="min")], ids=["found", "named"])
+def test_of_a_score_that_is_measured_as_a_turn_trains_and_at_its_end_the_last_counts(
+    tmp_path: Path, options: Options
+) -> None:
+    plan = plan_of(tmp_path, measured(), options)
+    new = rewritten(plan)
+    assert "            log(val_loss)\n            pai_score = val_loss\n" in new
+    assert new.rstrip().endswith(
+        "        log(val_loss)\n        pai_score = val_loss\n"
+        "    pai_distributed.report_validation_score(pai_score, model)"
+    )
+    assert new.index("pai_score = None") < new.index("for ", new.index("for epoch") + 1)
+    told = [note.message.partition(";")[0] for note in plan.notes if note.code == "PAI012"]
+    assert told == ["there is a score only if args.often"]
+
+
+def test_a_turn_has_a_score_where_either_of_two_places_measures_it() -> None:
+    (score,) = survey_of(measured(AT_THE_END.replace("args.often", "epoch % 2 == 0 or last"))).scores
+    assert score.condition == "(args.often and step % 200 == 0) or (epoch % 2 == 0 or last)"
+
+
+@pytest.mark.parametrize(
+    ("end", "before"),
+    [
+        pytest.param("val_loss = evaluate(model)", NOW_AND_THEN, id="at the end in any case"),
+        pytest.param(
+            "if epoch % 2 == 0:\n    val_loss = evaluate(model)\n" + AT_THE_END, STEP, id="nothing trains between"
+        ),
+        pytest.param("pass", NOW_AND_THEN + code(AT_THE_END).replace("\n", "\n        "), id="both as it trains"),
+    ],
+)
+def test_a_score_of_one_place_is_measured_nowhere_earlier(end: str, before: str) -> None:
+    (score,) = survey_of(measured(end, before)).scores
+    assert (score.expression, score.earlier) == ("val_loss", [])
