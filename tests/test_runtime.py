@@ -775,6 +775,22 @@ def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
     assert (optimizer.param_groups[0]["lr"], schedule.last_epoch) == (rate, int(rate != 0.1))
 
 
+@pytest.mark.parametrize(
+    ("written", "switch", "earlier"),
+    [(50, 0, False), (50, 90, False), (150, 200, True), (250, 200, False)],
+    ids=["in the first round", "before the training", "before the switch", "since"],
+)
+def test_a_file_is_of_an_earlier_round_by_when_it_was_written(
+    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int, switch: int, earlier: bool
+) -> None:
+    for path, time in ((tmp_path / "array_dims.csv", 100), (tmp_path / "1.pt", written)):
+        path.touch()
+        os.utime(path, (time, time))
+    monkeypatch.setattr(helper._pai, "switch_time", float(switch))
+    monkeypatch.setattr(helper, "load_folder", lambda: str(tmp_path))
+    assert helper.is_of_earlier_round(tmp_path / "1.pt") is earlier
+
+
 @pytest.mark.parametrize(("written", "loaded"), [("before the switch", []), ("since", [5])])
 def test_an_own_schedule_loads_as_its_class_does(
     helper: ModuleType, tmp_path: Path, written: str, loaded: list[int]
