@@ -501,6 +501,58 @@ def test_what_loads_weights_into_a_model_built_anew_is_told(tmp_path: Path, text
     assert all(f"line {place}" in told[0].message for place in places[1:])
 
 
+OWN = """
+class Net(torch.nn.Module):
+    @classmethod
+    def from_pretrained(cls, path):
+        model = BUILT
+        return model
+
+"""
+FILLED = 'cls()\n        model.layer.weight.data.copy_(torch.load(path)["w"])'
+KNOWN = "net = Net.from_pretrained('out')"
+
+
+@pytest.mark.parametrize(
+    ("made", "text", "places"),
+    [
+        pytest.param("Net()", anew(after=KNOWN), [20], id="behind the training"),
+        pytest.param(
+            "Net.from_pretrained('bert')", anew(after=KNOWN), [20], id="as what was trained was, of another file"
+        ),
+        pytest.param("Net()", anew().replace("Other()", "Net.from_pretrained('out')"), [23], id="a test of its own"),
+        pytest.param("Net()", anew(after=f"{KNOWN}; {KNOWN}"), [20, 20], id="two"),
+        pytest.param("Net()", OWN.replace("BUILT", FILLED) + anew(after=KNOWN), [28], id="of its own, that fills it"),
+        pytest.param("Net.from_pretrained('out')", anew(after=KNOWN), [], id="of the file that it begins with"),
+        pytest.param("Net()", anew(before=KNOWN), [], id="before the training"),
+        pytest.param("Net()", anew(after="tokens = Tokens.from_pretrained('out')"), [], id="of another class"),
+        pytest.param("Net()", OWN.replace("BUILT", "torch.load(path)") + anew(after=KNOWN), [], id="a whole file"),
+        pytest.param(
+            "Net()",
+            OWN.replace("BUILT", "cls()\n        model.load_state_dict(torch.load(path))") + anew(after=KNOWN),
+            [],
+            id="of its own, which the helper sees",
+        ),
+        pytest.param(
+            "Net()",
+            "from huggingface_hub import PyTorchModelHubMixin as Hub\nclass Net(torch.nn.Module, Hub):\n    pass\n"
+            + anew(after=KNOWN),
+            [],
+            id="of a library's, which the helper sees",
+        ),
+    ],
+)
+def test_what_builds_a_model_without_the_dendrites_of_its_file_is_told(
+    tmp_path: Path, made: str, text: str, places: list[int]
+) -> None:
+    """It takes what has the names of a plain model's weights, and no more."""
+    plan = plan_of(tmp_path, "import torch\n" + text.replace("    return Net()", f"    return {made}"))
+    told = [note for note in plan.notes if note.code == "PAI116" and "leaves out" in note.message]
+    assert plan.questions == []
+    assert [note.line for note in told] == places[:1]
+    assert all(f"so does line {place}" in told[0].message for place in places[1:])
+
+
 @pytest.mark.parametrize(
     ("stars", "again", "told"), [("net", "net", True), ("net", "other", False), ("data, net", "net", True)]
 )
