@@ -944,3 +944,55 @@ def test_a_restored_number_that_the_model_counts_on_from_begins_anew_where_it_is
     if anew:
         again = plan_of(tmp_path, rewritten(plan), Options(metric="acc", mode="max"))
         assert "train.py" not in [file.path.name for file in again.files]
+
+
+REPLAYED = """
+import os, torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from helpers import Warmup
+
+def load_epoch():
+    return torch.load("last.pt")["epoch"]
+
+model = DDP(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+first, other = 1, 5
+if os.path.exists("last.pt"):
+    first = load_epoch() + 1
+    REPLAY
+for epoch in range(first, 11):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    scheduler.step()
+    acc = evaluate(model)
+    torch.save({"epoch": epoch, "model": model.state_dict()}, "last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("replay", "anew"),
+    [
+        pytest.param("for _ in range(1, first):\n        scheduler.step()", True, id="stepped as often"),
+        pytest.param("while other < first:\n        other += 1\n        scheduler.step()", True, id="in a while"),
+        pytest.param(
+            "warm = Warmup()\n    for _ in range(1, first):\n        warm.step()", True, id="of a kind unknown"
+        ),
+        pytest.param("scheduler.step(first - 1)", True, id="stepped to it"),
+        pytest.param("scheduler.step(other)", False, id="stepped to another number"),
+        pytest.param("for _ in range(other):\n        scheduler.step()", False, id="stepped as often as otherwise"),
+        pytest.param("print(first)", False, id="not stepped"),
+    ],
+)
+def test_a_schedule_is_stepped_no_further_than_it_was_before_the_first_round(
+    tmp_path: Path, replay: str, anew: bool
+) -> None:
+    text = code(REPLAYED).replace("REPLAY", replay)
+    plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    read = 'first = pai_distributed.from_the_start(load_epoch() + 1, "first", just_read=True)'
+    begins = '\nfirst = pai_distributed.from_the_start(first, "first")'
+    assert [one in rewritten(plan) for one in (read, begins)] == [anew, anew]
