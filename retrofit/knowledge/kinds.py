@@ -356,6 +356,17 @@ class MakesTensor(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MakesArray(Entry):
+    """Makes an array of what it is given first, item by item.
+
+    Attributes:
+        sized: whether that is how many items it has.
+    """
+
+    sized: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Metric(Entry):
     """Makes an object that computes a metric, which is no number itself."""
 
@@ -397,6 +408,6 @@ KINDS: Mapping[str, type[Entry]] = {
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
         CountsProcesses, StartsProcesses, SendsAway, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath,
-        WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, Metric, Reduces, ReturnsText, Logs,
+        WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray, Metric, Reduces, ReturnsText, Logs,
     )
 }  # fmt: skip
