@@ -1357,6 +1357,37 @@ def test_missing_scores_are_told_once(
 
 
 @pytest.mark.parametrize(
+    ("last", "noted", "shared"),
+    [
+        (None, 0.5, (0.5, True, False)),
+        (0.25, 0.5, (0.5, True, False)),
+        (0.25, None, (0.25, False, True)),
+        (0.25, float("nan"), (0.25, False, True)),
+    ],
+    ids=["in the first epoch", "in a later one", "nothing since", "no number"],
+)
+def test_a_training_that_ends_within_an_epoch_ends_with_what_that_has_noted(
+    helper: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    last: float | None,
+    noted: float | None,
+    shared: tuple[Any, ...],
+) -> None:
+    import torch
+
+    net, told = torch.nn.Linear(1, 1), list[tuple[Any, ...]]()
+    net(torch.ones(1)).backward()
+    monkeypatch.setattr(helper.GPA, "pai_tracker", SimpleNamespace())
+    monkeypatch.setattr(
+        helper, "_pai_share", lambda number, _, leave, force, again: told.append((number, force, again))
+    )
+    helper._pai.model, helper._pai.steps, helper._pai.last_score = net, 1, last
+    helper.note_score(noted)
+    helper.end_of_training()
+    assert (told, helper.noted_score()) == ([shared], None)
+
+
+@pytest.mark.parametrize(
     ("by_clock", "steps", "cause"),
     [
         (True, 1, "The rehearsal is too short for a validation"),
