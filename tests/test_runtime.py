@@ -967,6 +967,19 @@ def test_a_rate_that_moves_to_its_end_is_seen_with_few_scores(
     assert helper._pai_is_planned() is planned
 
 
+@pytest.mark.parametrize(
+    ("moves", "planned"),
+    [([False, False, True, True], True), ([False, False, True, False], False), ([False, True, True, True], True)],
+)
+def test_a_rate_that_the_library_moves_is_as_it_was_in_the_second_epoch(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, moves: list[bool], planned: bool
+) -> None:
+    known = {"optimizer_instance": None, "scheduler_instance": object()}
+    monkeypatch.setattr(helper.GPA, "pai_tracker", SimpleNamespace(member_vars=known))
+    helper._pai.rate_moves = moves
+    assert helper._pai_is_planned() is planned
+
+
 @pytest.mark.parametrize(("length", "planned"), [({}, False), ({"t_total": 40}, True), ({"t_total": -1}, False)])
 def test_an_optimizer_that_knows_how_long_it_trains_ends_as_planned(
     helper: ModuleType, perforate: Callable[..., Any], length: dict[str, int], planned: bool
