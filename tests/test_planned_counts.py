@@ -34,6 +34,12 @@ def rewritten_after(tmp_path: Path, after: str, before: str = "") -> str:
         ("list(zip(range(epochs), losses, strict=True))", "zip(range(len(losses)), losses"),
         ("for k in range(epochs):\n    print(k, losses[k])", "for k in range(len(losses)):"),
         ("def draw(values):\n    plt.plot(range(epochs), values)\ndraw(losses)", "(range(len(values)), values)"),
+        ("table = np.zeros(epochs, np.float32)\ntable[:] = losses", "table = np.zeros(len(losses), np.float32)"),
+        (
+            "table = torch.zeros(epochs)\ntable[:] = torch.tensor(losses, dtype=kind)",
+            "table = torch.zeros(len(losses))",
+        ),
+        ("plt.plot(np.full(epochs, 3), losses)", "plt.plot(np.full(len(losses), 3), losses)"),
         ("if rank == 0:\n    plt.plot(range(epochs), losses)", "    plt.plot(range(len(losses)), losses)"),
     ],
 )
@@ -55,6 +61,9 @@ def test_the_items_are_counted_in_place_of_the_planned_epochs(tmp_path: Path, af
         "for k, x in zip(range(epochs), losses):\n    print(k, x)",
         "for k in range(epochs):\n    print(other[k], losses)",
         "print(losses, epochs)",
+        "table = torch.zeros(epochs)\ntable[:2] = torch.tensor(losses)",
+        "table = torch.zeros(epochs)\ntable[:] = torch.tensor(other)",
+        "table = torch.zeros(other)\ntable[:] = torch.tensor(losses)",
     ],
 )
 def test_what_does_not_depend_on_both_stays(tmp_path: Path, after: str) -> None:
@@ -73,6 +82,7 @@ def test_what_each_batch_fills_has_no_item_for_each_epoch(tmp_path: Path) -> Non
     [
         ("x = range(epochs)", "plt.plot(x, losses)"),
         ("", "plt.plot(range(0, epochs, 5), losses)"),
+        ("table = torch.zeros(epochs)", "table[:] = torch.tensor(losses)"),
     ],
 )
 def test_a_count_at_which_the_items_are_not_known_is_asked_about(tmp_path: Path, before: str, after: str) -> None:

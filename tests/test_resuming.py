@@ -501,6 +501,58 @@ def test_what_loads_weights_into_a_model_built_anew_is_told(tmp_path: Path, text
     assert all(f"line {place}" in told[0].message for place in places[1:])
 
 
+OWN = """
+class Net(torch.nn.Module):
+    @classmethod
+    def from_pretrained(cls, path):
+        model = BUILT
+        return model
+
+"""
+FILLED = 'cls()\n        model.layer.weight.data.copy_(torch.load(path)["w"])'
+KNOWN = "net = Net.from_pretrained('out')"
+
+
+@pytest.mark.parametrize(
+    ("made", "text", "places"),
+    [
+        pytest.param("Net()", anew(after=KNOWN), [20], id="behind the training"),
+        pytest.param(
+            "Net.from_pretrained('bert')", anew(after=KNOWN), [20], id="as what was trained was, of another file"
+        ),
+        pytest.param("Net()", anew().replace("Other()", "Net.from_pretrained('out')"), [23], id="a test of its own"),
+        pytest.param("Net()", anew(after=f"{KNOWN}; {KNOWN}"), [20, 20], id="two"),
+        pytest.param("Net()", OWN.replace("BUILT", FILLED) + anew(after=KNOWN), [28], id="of its own, that fills it"),
+        pytest.param("Net.from_pretrained('out')", anew(after=KNOWN), [], id="of the file that it begins with"),
+        pytest.param("Net()", anew(before=KNOWN), [], id="before the training"),
+        pytest.param("Net()", anew(after="tokens = Tokens.from_pretrained('out')"), [], id="of another class"),
+        pytest.param("Net()", OWN.replace("BUILT", "torch.load(path)") + anew(after=KNOWN), [], id="a whole file"),
+        pytest.param(
+            "Net()",
+            OWN.replace("BUILT", "cls()\n        model.load_state_dict(torch.load(path))") + anew(after=KNOWN),
+            [],
+            id="of its own, which the helper sees",
+        ),
+        pytest.param(
+            "Net()",
+            "from huggingface_hub import PyTorchModelHubMixin as Hub\nclass Net(torch.nn.Module, Hub):\n    pass\n"
+            + anew(after=KNOWN),
+            [],
+            id="of a library's, which the helper sees",
+        ),
+    ],
+)
+def test_what_builds_a_model_without_the_dendrites_of_its_file_is_told(
+    tmp_path: Path, made: str, text: str, places: list[int]
+) -> None:
+    """It takes what has the names of a plain model's weights, and no more."""
+    plan = plan_of(tmp_path, "import torch\n" + text.replace("    return Net()", f"    return {made}"))
+    told = [note for note in plan.notes if note.code == "PAI116" and "leaves out" in note.message]
+    assert plan.questions == []
+    assert [note.line for note in told] == places[:1]
+    assert all(f"so does line {place}" in told[0].message for place in places[1:])
+
+
 @pytest.mark.parametrize(
     ("stars", "again", "told"), [("net", "net", True), ("net", "other", False), ("data, net", "net", True)]
 )
@@ -892,3 +944,55 @@ def test_a_restored_number_that_the_model_counts_on_from_begins_anew_where_it_is
     if anew:
         again = plan_of(tmp_path, rewritten(plan), Options(metric="acc", mode="max"))
         assert "train.py" not in [file.path.name for file in again.files]
+
+
+REPLAYED = """
+import os, torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from helpers import Warmup
+
+def load_epoch():
+    return torch.load("last.pt")["epoch"]
+
+model = DDP(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+first, other = 1, 5
+if os.path.exists("last.pt"):
+    first = load_epoch() + 1
+    REPLAY
+for epoch in range(first, 11):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    scheduler.step()
+    acc = evaluate(model)
+    torch.save({"epoch": epoch, "model": model.state_dict()}, "last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("replay", "anew"),
+    [
+        pytest.param("for _ in range(1, first):\n        scheduler.step()", True, id="stepped as often"),
+        pytest.param("while other < first:\n        other += 1\n        scheduler.step()", True, id="in a while"),
+        pytest.param(
+            "warm = Warmup()\n    for _ in range(1, first):\n        warm.step()", True, id="of a kind unknown"
+        ),
+        pytest.param("scheduler.step(first - 1)", True, id="stepped to it"),
+        pytest.param("scheduler.step(other)", False, id="stepped to another number"),
+        pytest.param("for _ in range(other):\n        scheduler.step()", False, id="stepped as often as otherwise"),
+        pytest.param("print(first)", False, id="not stepped"),
+    ],
+)
+def test_a_schedule_is_stepped_no_further_than_it_was_before_the_first_round(
+    tmp_path: Path, replay: str, anew: bool
+) -> None:
+    text = code(REPLAYED).replace("REPLAY", replay)
+    plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    read = 'first = pai_distributed.from_the_start(load_epoch() + 1, "first", just_read=True)'
+    begins = '\nfirst = pai_distributed.from_the_start(first, "first")'
+    assert [one in rewritten(plan) for one in (read, begins)] == [anew, anew]

@@ -775,6 +775,22 @@ def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
     assert (optimizer.param_groups[0]["lr"], schedule.last_epoch) == (rate, int(rate != 0.1))
 
 
+@pytest.mark.parametrize(
+    ("written", "switch", "earlier"),
+    [(50, 0, False), (50, 90, False), (150, 200, True), (250, 200, False)],
+    ids=["in the first round", "before the training", "before the switch", "since"],
+)
+def test_a_file_is_of_an_earlier_round_by_when_it_was_written(
+    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int, switch: int, earlier: bool
+) -> None:
+    for path, time in ((tmp_path / "array_dims.csv", 100), (tmp_path / "1.pt", written)):
+        path.touch()
+        os.utime(path, (time, time))
+    monkeypatch.setattr(helper._pai, "switch_time", float(switch))
+    monkeypatch.setattr(helper, "load_folder", lambda: str(tmp_path))
+    assert helper.is_of_earlier_round(tmp_path / "1.pt") is earlier
+
+
 @pytest.mark.parametrize(("written", "loaded"), [("before the switch", []), ("since", [5])])
 def test_an_own_schedule_loads_as_its_class_does(
     helper: ModuleType, tmp_path: Path, written: str, loaded: list[int]
@@ -948,6 +964,19 @@ def test_a_rate_that_moves_to_its_end_is_seen_with_few_scores(
     helper: ModuleType, moves: list[bool], since: bool, planned: bool
 ) -> None:
     helper._pai.rate_moves, helper._pai.rate_moved = moves, since
+    assert helper._pai_is_planned() is planned
+
+
+@pytest.mark.parametrize(
+    ("moves", "planned"),
+    [([False, False, True, True], True), ([False, False, True, False], False), ([False, True, True, True], True)],
+)
+def test_a_rate_that_the_library_moves_is_as_it_was_in_the_second_epoch(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, moves: list[bool], planned: bool
+) -> None:
+    known = {"optimizer_instance": None, "scheduler_instance": object()}
+    monkeypatch.setattr(helper.GPA, "pai_tracker", SimpleNamespace(member_vars=known))
+    helper._pai.rate_moves = moves
     assert helper._pai_is_planned() is planned
 
 
@@ -1336,6 +1365,37 @@ def test_missing_scores_are_told_once(
         helper.end_of_training()
     said = r"it was None, all 3 times that one was handed over at \S*test_runtime\.py:\d+\. Train"
     assert re.search(said, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("last", "noted", "shared"),
+    [
+        (None, 0.5, (0.5, True, False)),
+        (0.25, 0.5, (0.5, True, False)),
+        (0.25, None, (0.25, False, True)),
+        (0.25, float("nan"), (0.25, False, True)),
+    ],
+    ids=["in the first epoch", "in a later one", "nothing since", "no number"],
+)
+def test_a_training_that_ends_within_an_epoch_ends_with_what_that_has_noted(
+    helper: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    last: float | None,
+    noted: float | None,
+    shared: tuple[Any, ...],
+) -> None:
+    import torch
+
+    net, told = torch.nn.Linear(1, 1), list[tuple[Any, ...]]()
+    net(torch.ones(1)).backward()
+    monkeypatch.setattr(helper.GPA, "pai_tracker", SimpleNamespace())
+    monkeypatch.setattr(
+        helper, "_pai_share", lambda number, _, leave, force, again: told.append((number, force, again))
+    )
+    helper._pai.model, helper._pai.steps, helper._pai.last_score = net, 1, last
+    helper.note_score(noted)
+    helper.end_of_training()
+    assert (told, helper.noted_score()) == ([shared], None)
 
 
 @pytest.mark.parametrize(

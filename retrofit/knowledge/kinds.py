@@ -312,6 +312,19 @@ class WritesPath(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoadsModel(Entry):
+    """Is a method of a class that builds a model with the weights of a file, by no `load_state_dict` of a module.
+
+    The names are those of classes by which it builds one of whatever class the file is of.
+
+    Attributes:
+        plain: base classes whose method of that name does load them so.
+    """
+
+    plain: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class MakesFolder(Entry):
     """Makes a folder, and fails where it is there, unless it is told to take that.
 
@@ -340,6 +353,17 @@ class Seeds(Entry):
 @dataclass(frozen=True, kw_only=True)
 class MakesTensor(Entry):
     """Makes a tensor, on the CPU where it is not told otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakesArray(Entry):
+    """Makes an array of what it is given first, item by item.
+
+    Attributes:
+        sized: whether that is how many items it has.
+    """
+
+    sized: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,6 +408,6 @@ KINDS: Mapping[str, type[Entry]] = {
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
         CountsProcesses, StartsProcesses, SendsAway, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath,
-        WritesPath, MakesFolder, Seeds, MakesTensor, Metric, Reduces, ReturnsText, Logs,
+        WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray, Metric, Reduces, ReturnsText, Logs,
     )
 }  # fmt: skip

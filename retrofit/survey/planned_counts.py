@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Counts
+from retrofit.knowledge.kinds import Counts, MakesArray
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import counted, limit_of
@@ -23,7 +23,8 @@ _COPIES = frozenset({"list", "tuple"})
 def find_planned_counts(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[PlannedCount]:
     """Return each planned number of epochs that is taken, after the loop, together with what its turns append to.
 
-    A round has as many epochs as its structure needs, so `plt.plot(range(1, epochs + 1), losses)` fails.
+    A round has as many epochs as its structure needs, so `plt.plot(range(1, epochs + 1), losses)` fails, and so does
+    `table[:] = torch.tensor(losses)` for an array of as many items.
     """
     found: dict[cst.CSTNode, PlannedCount] = {}
     for loop in loops:
@@ -57,6 +58,9 @@ class _Counts:
     def __init__(self, index: Index, flow: Flow, loop: EpochLoop, limit: str, gathered: set[Origin]) -> None:
         self._index, self._flow, self._loop, self._gathered = index, flow, loop, gathered
         self._limit, self._counting = flow.member(limit, loop.scope), index.knowledge.named(Counts)
+        arrays = index.knowledge.named(MakesArray)
+        self._sized = {name for name, one in arrays.items() if one.sized}
+        self._copying = arrays.keys() - self._sized
         self._functions = called_in(index, flow, *loop.leftovers)
 
     def found(self) -> Iterator[PlannedCount]:
@@ -77,6 +81,10 @@ class _Counts:
             node = statement.node
             if isinstance(node, cst.For) and self._is_later(statement):
                 yield [node.iter], _taken_by(node.body, dotted(node.target))
+        filled = [(one.targets[0].target, one.value) for one in self._index.nodes_of(cst.Assign)]
+        for target, value in filled:
+            if isinstance(target, cst.Subscript) and _is_whole(target) and self._is_later(self._index.statement(value)):
+                yield [target.value], [value]
 
     def _is_later(self, statement: Statement) -> bool:
         """Whether a statement runs after the loop."""
@@ -92,6 +100,8 @@ class _Counts:
             within = [node.for_in.iter]
         elif isinstance(node, cst.Call) and (dotted(node.func) in _COPIES or dotted(node.func) == "zip"):
             within = [] if _ends_with_the_shortest(node) else [arg.value for arg in node.args]
+        elif isinstance(node, cst.Call) and self._index.qualified(node.func) in self._copying:
+            within = [arg.value for arg in node.args[:1]]
         for one in within:
             yield from self._wholes(one)
 
@@ -103,11 +113,17 @@ class _Counts:
                 yield from (one for one in made if isinstance(one, cst.Call) and self._is_planned(one))
 
     def _is_planned(self, call: cst.Call) -> bool:
-        plain = not any(arg.star or arg.keyword for arg in call.args)
-        if not call.args or not plain or self._index.qualified(call.func) not in self._counting:
-            return False
-        name, scope = counted(call.args[:2][-1].value), self._index.scope_of(call)
-        return name is not None and self._flow.member(name, scope) == self._limit
+        limit = self._limit_in(call)
+        name = counted(limit) if limit is not None else None
+        return name is not None and self._flow.member(name, self._index.scope_of(call)) == self._limit
+
+    def _limit_in(self, call: cst.Call) -> cst.BaseExpression | None:
+        """Return what a call counts to, or how many items it makes."""
+        plain = [arg.value for arg in call.args if not (arg.star or arg.keyword)]
+        name = self._index.qualified(call.func)
+        if name in self._sized:
+            return plain[0] if plain else None
+        return plain[:2][-1] if plain and len(plain) == len(call.args) and name in self._counting else None
 
     def _filled(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a list that the loop fills, or has an item for each of its items."""
@@ -126,17 +142,24 @@ class _Counts:
 
     def _site(self, count: cst.Call, items: cst.BaseExpression) -> PlannedCount:
         index, here, start = self._index, self._index.statement(count), count.args[0].value
-        name, limit = spelled(items) or "", count.args[:2][-1]
+        name, limit = spelled(items) or "", self._limit_in(count)
+        assert limit is not None
         together = here.scope is index.scope_of(items) and self._is_later(here)
-        from_zero = len(count.args) == 1 or (len(count.args) == 2 and index.source.code(start) == "0")
+        from_zero = limit is start or (len(count.args) == 2 and index.source.code(start) == "0")
         known = together and (from_zero or (len(count.args) == 2 and isinstance(start, (cst.Integer, cst.Name))))
         anew = "" if not known else f"len({name})" + ("" if from_zero else f" + {index.source.code(start)}")
-        return PlannedCount(node=count, index=index, items=name, anew=anew, anchors={"limit": limit.value})
+        return PlannedCount(node=count, index=index, items=name, anew=anew, anchors={"limit": limit})
 
 
 def _ends_with_the_shortest(call: cst.Call) -> bool:
     """Whether a call goes through several things at once as long as all have an item."""
     return dotted(call.func) == "zip" and dotted(argument(call, "strict")) != "True"
+
+
+def _is_whole(part: cst.Subscript) -> bool:
+    """Whether a part of an array is all of it: `table[:]`."""
+    of = part.slice[0].slice
+    return len(part.slice) == 1 and isinstance(of, cst.Slice) and not (of.lower or of.upper or of.step)
 
 
 def _taken_by(body: cst.CSTNode, number: str | None) -> list[cst.BaseExpression]:

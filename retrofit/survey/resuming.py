@@ -47,7 +47,7 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop], scheduler
     whole = (*loaded.leaving(), *loaded.taking_all(), *loaded.scheduling(schedulers))
     found = dict.fromkeys(whole, "") | loaded.taking()
     ending = [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
-    return [*ending, *loaded.scheduled_by_hand(counters), *loaded.counted_in_modules()]
+    return [*ending, *loaded.scheduled_by_hand(counters), *loaded.counted_elsewhere(schedulers)]
 
 
 class _Loaded:
@@ -150,10 +150,19 @@ class _Loaded:
                     if flow.variable(name := dotted(part) or "", here.scope) in restored:
                         yield Resumption(node=part, index=index, anchors={"number": part}, number=name)
 
-    def counted_in_modules(self) -> Iterator[Resumption]:
-        """Yield what a checkpoint gives to a number with which a loop begins, and of which a module makes its own."""
+    def counted_elsewhere(self, schedulers: list[Scheduler]) -> Iterator[Resumption]:
+        """Yield what a checkpoint gives to a number with which a loop begins, and of which more is made.
+
+        That is a number of a module's own, how many turns a loop has before the training, as one that steps a schedule
+        to where it was, or the epoch to which a scheduler is stepped.
+        """
         index, flow = self._index, self._flow
         begins = [(loop, name) for loop in self._loops for name in _begin_names(loop)]
+        loops = [one.node for one in index.statements if isinstance(one.node, (cst.For, cst.While))]
+        turns: list[cst.CSTNode] = [one.iter if isinstance(one, cst.For) else one.test for one in loops]
+        turns += [step.node for one in schedulers for step in one.steps]
+        uses = [(node, use) for node in turns if begins and self._is_early(use := index.statement(node))]
+        uses += [(b.value, b.statement) for b in index.bindings if b.value is not None and _is_of_module(flow, b)]
         for bound, (loop, name) in product(index.bindings, begins):
             here, value = bound.statement, bound.value
             if value is None or not _is_same(flow, bound.target, here.scope, name, loop.scope):
@@ -161,11 +170,11 @@ class _Loaded:
             if not self._is_early(here) or not self._is_loaded(value, here):
                 continue
             made = (
-                one
-                for one in index.bindings
-                if one.value is not None and _is_of_module(flow, one) and may_follow(one.statement, here, flow)
-                for part in named_in(one.value)
-                if _is_same(flow, dotted(part) or "", one.statement.scope, name, loop.scope)
+                part
+                for node, use in uses
+                if may_follow(use, here, flow)
+                for part in named_in(node)
+                if _is_same(flow, dotted(part) or "", use.scope, name, loop.scope)
             )
             if next(made, None) is not None:
                 loop.resumed += [name] if name not in loop.resumed else []

@@ -98,6 +98,7 @@ from retrofit.survey.weights import (
     find_besides,
     find_followers,
     find_loads_after,
+    find_rebuilt,
     find_reloads,
     sent_away,
 )
@@ -245,7 +246,7 @@ def survey(
             wrapper.brought = ""  # the process builds the optimizer of the copy that it gets
     _take_where_measured(script, flow)
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
-    script.new_folders = find_new_folders(index, flow, script.loops)
+    script.new_folders = find_new_folders(flow, script.loops, origins)
     script.resumptions = find_resumptions(index, flow, script.loops, script.schedulers)
     script.assertions = find_assertions(index, flow, origins, script.models)
     script.minimums = find_minimums(index, flow, script.loops, origins, script.wrappers)
@@ -435,6 +436,7 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         script.averages = find_averages(origins, script.loops, flow)
         script.starting_points = find_starting_points(origins, script.models, script.optimizers, script.loops, flow)
         script.reloads = find_reloads(origins, script.loops, script.spawns, flow)
+        script.rebuilt = find_rebuilt(origins, script.loops, flow)
         script.followers = find_followers(origins, script.models, flow)
         script.disorder = script.disorder or made_of_it(*groups[0], script.models, script.loops, flow)
         script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import SendsAway, WritesPath
+from retrofit.knowledge.kinds import LoadsModel, SendsAway, WritesPath
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
@@ -22,6 +22,7 @@ from retrofit.survey.order import (
     runs_always,
 )
 from retrofit.survey.origins import Origin
+from retrofit.survey.paths import is_same
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.call import CallSite, Spawn
 from retrofit.survey.sites.loop import EpochLoop
@@ -266,6 +267,56 @@ def find_reloads(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spaw
     return found
 
 
+def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
+    """Return where a model of the trained one's class is built apart from the training, by what leaves dendrites out.
+
+    One that begins with the same weights as the training, of a path or name that this has too, tests those.
+
+    Args:
+        origins: where the model is built.
+        loops: the epoch loops.
+    """
+    index, known = flow.index, flow.index.knowledge
+    methods, of_any = known.methods(LoadsModel), known.named(LoadsModel)
+    built = [one.node for one in origins if isinstance(one.node, cst.Call)]
+    classes = [receiver(call) if method_name(call) in methods else call.func for call in built]
+    kinds = {kind for one in classes if one is not None for kind in _meant(one, flow)}
+    saves = index.method_calls(*known.methods(WritesPath)) if of_any else []
+    saved = [arg.value for call, held in saves for arg in call.args[:1] if of_model(held, origins, flow)]
+    starts, apart = list[cst.BaseExpression](), list[tuple[cst.Call, cst.BaseExpression]]()
+    for call, held in index.method_calls(*methods):
+        path, place = argument(call, "pretrained_model_name_or_path", 0), index.statement(call)
+        same = not kinds.isdisjoint(_meant(held, flow))
+        if path is None or not (same or (index.qualified(held) in of_any and _is_among(path, saved, flow))):
+            continue
+        if apart_from_training(place, loops, flow):
+            apart.append((call, path))
+        elif call in built:
+            starts.append(path)
+    told = [call for call, path in apart if _leaves_out(call, flow) and not _is_among(path, starts, flow)]
+    return [CallSite(node=call, index=index) for call in told]
+
+
+def _is_among(path: cst.BaseExpression, paths: list[cst.BaseExpression], flow: Flow) -> bool:
+    return any(is_same(path, one, flow) for one in paths)
+
+
+def _leaves_out(call: cst.Call, flow: Flow) -> bool:
+    """Whether what builds a model with weights does not load them by `load_state_dict`, which the helper sees."""
+    index, function = flow.index, flow.called(call)
+    methods = index.knowledge.methods(LoadsModel)
+    if function is None:
+        kind = flow.defined(call.func.value, index.scope_of(call)) if isinstance(call.func, cst.Attribute) else None
+        bases = kind.node.bases if kind is not None and isinstance(kind.node, cst.ClassDef) else ()
+        plain = {name for one in index.knowledge.of(LoadsModel) for name in one.plain}
+        return plain.isdisjoint(index.qualified(base.value) for base in bases)
+    inside = index.calls_in(index.statement(function.node))
+    inside += [one for scope in called_in(index, flow, index.statement(function.node)) for one in index.calls_of(scope)]
+    own = {*function.parameters[:1], *([function.holder.name] if function.holder is not None else [])}
+    builds = any(dotted(one.func) in own or method_name(one) in methods for one in inside)
+    return builds and all(method_name(one) != "load_state_dict" for one in inside)
+
+
 def _loading_anew(origins: set[Origin], flow: Flow) -> Iterator[tuple[cst.Call, Statement]]:
     """Yield what loads weights into a model that is built anew, as the trained one was."""
     index, built = flow.index, {maker for one in origins for maker in _made_by(one, flow)}
@@ -367,12 +418,14 @@ def find_loads_after(spawns: list[Spawn], loops: list[EpochLoop], flow: Flow) ->
 
 def _made_by(origin: Origin, flow: Flow) -> set[Scope | str]:
     """Return the function or class that makes an object, by the names that it may have where no file is read for it."""
-    node = origin.node
-    if not isinstance(node, cst.Call):
-        return set()
-    made = flow.defined(node.func, flow.index.scope_of(node))
+    return _meant(origin.node.func, flow) if isinstance(origin.node, cst.Call) else set()
+
+
+def _meant(node: cst.BaseExpression, flow: Flow) -> set[Scope | str]:
+    """Return the function or class that an expression stands for, by the names that it may have if no file has it."""
+    made = flow.defined(node, flow.index.scope_of(node))
     if made is not None:
         return {made}
-    file, name = flow.index.file(node), flow.index.qualified(node.func)
+    file, name = flow.index.file(node), flow.index.qualified(node)
     bare = name.partition(".")[0] not in {*file.aliases, *file.scope.names}
     return {*([name] if name else []), *(f"{star}.{name}" for star in file.stars if name and bare)}

@@ -116,6 +116,7 @@ class Script(Site):
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         starting_points: what copies the model's weights before the training, which then goes by them.
         reloads: where weights are loaded, perhaps without a training before, into a model that is built anew.
+        rebuilt: where a model is built as the trained one, apart from the training, by what leaves out its dendrites.
         loads_after: what loads a file in the process that starts the others, once these have ended.
         besides: where a model is built as the wrapped one is, and trained in place of it.
         repeated: the places of two calls, one after the other, that both build the model.
@@ -178,6 +179,7 @@ class Script(Site):
     averages: list[tuple[str, bool]] = field(default_factory=list)
     starting_points: list[CallSite] = field(default_factory=list)
     reloads: list[CallSite] = field(default_factory=list)
+    rebuilt: list[CallSite] = field(default_factory=list)
     besides: list[CallSite] = field(default_factory=list)
     loads_after: list[CallSite] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)

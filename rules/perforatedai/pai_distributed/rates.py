@@ -62,8 +62,10 @@ def _pai_is_planned() -> bool:
     So it is where the rate moves all the way there, as that of a cosine, a line, a polynomial or OneCycleLR does: it
     has done its work at the end, and not before. One that falls in a few steps, or never, says nothing of an end.
     """
-    # Before the first score nothing may have moved yet; where there was one alone, any move counts.
-    recent = _pai.rate_moves[1:][-GPA.pc.get_n_epochs_to_switch() :] or [any(_pai.rate_moves) or _pai.rate_moved]
+    # Before the first score nothing may have moved yet, and the library steps a scheduler of its own from the second
+    # on (measured); where there was none later, any move counts.
+    first = 2 if GPA.pai_tracker and GPA.pai_tracker.member_vars.get("scheduler_instance") else 1
+    recent = _pai.rate_moves[first:][-GPA.pc.get_n_epochs_to_switch() :] or [any(_pai.rate_moves) or _pai.rate_moved]
     ends = all(recent) or _pai_knows_its_length()
     return _pai.restarts and (_pai.rounds == "planned" or (ends and _pai.rounds != "history"))
 

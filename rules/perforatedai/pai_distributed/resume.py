@@ -338,3 +338,11 @@ def _pai_is_of_training(file: Any) -> bool:
     begun = os.path.join(load_folder() or "", "array_dims.csv")
     known = load_folder() and isinstance(file, (str, os.PathLike)) and os.path.exists(begun)
     return bool(known) and os.path.getmtime(file) >= os.path.getmtime(begun)
+
+
+def is_of_earlier_round(path: Any) -> bool:
+    """Has an earlier round written a file that is there? Its epochs had the numbers of this one's.
+
+    A script that saves a checkpoint only where there is none saves it again then.
+    """
+    return bool(_pai.switch_time) and _pai_is_of_training(path) and os.path.getmtime(path) < _pai.switch_time

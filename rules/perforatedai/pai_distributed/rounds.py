@@ -31,7 +31,7 @@ from .process import (
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
 from .rehearsal import _pai_note_cut, _pai_note_exit, _pai_rehearsal, _pai_repeated
-from .score import _pai_by_itself, _pai_say_end, _pai_share
+from .score import _pai_by_itself, _pai_common_score, _pai_say_end, _pai_share, noted_score
 
 
 def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[Any]:
@@ -229,14 +229,22 @@ def stop_training() -> None:
 
 
 def _pai_end_structure(why: str) -> None:
-    """Have dendrites added, or training completed, with the last score."""
-    if _pai.last_score is None or _pai.model is None:
-        _pai_fail(_pai_without_score(why))
+    """Have dendrites added, or training completed, with the last score.
+
+    That may be one that the script has noted in an epoch which it has broken off before the end.
+    """
     fault = _pai_meet(_pai_no_more)
     if fault:
         _pai_fail(fault)
+    if _pai.model is None:
+        _pai_fail(_pai_without_score(why))
+    net, (has_noted,) = _pai_unwrap(_pai.model), _pai_of_rank_0(_pai.noted is not None)
+    noted = _pai_common_score(noted_score(), net) if has_noted else None
+    last = _pai.last_score if noted is None else noted
+    if last is None:
+        _pai_fail(_pai_without_score(why))
     _pai_say_end(why)
-    _pai_share(_pai.last_score, _pai_unwrap(_pai.model), leave=False, again=True)
+    _pai_share(last, net, leave=False, force=noted is not None, again=noted is None)
 
 
 def _pai_without_score(why: str) -> str:
