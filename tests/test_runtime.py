@@ -1016,6 +1016,62 @@ def test_what_goes_on_keeps_nobody_waiting_and_outlives_nobody(tmp_path: Path, k
         assert run.output.count("saved") == 1
 
 
+CAUGHT = """
+import multiprocessing, sys, threading
+from pai_distributed import process, start, watch
+def batch(): next(iter(watch.torch.utils.data.DataLoader([0])))
+def bare(leave):
+    try: leave()
+    except: pass
+    batch()
+def finally_going_on(leave):
+    for _ in range(2):
+        try: leave()
+        finally: continue
+    batch()
+def other_thread(leave):
+    try: leave()
+    except: pass
+    thread = threading.Thread(target=batch)
+    thread.start(), thread.join()
+def finally_evaluating(leave):
+    try: leave()
+    finally: batch(), print("cleaned up")
+def own_exit(leave):
+    try: sys.exit(4)
+    except: pass
+    batch()
+def run(handles, leave):
+    handles(leave)
+    print("went on")
+def leave(): process._pai_leave(3)
+def fail(): process._pai_fail("wrong")
+def stand_back(): process._pai_stand_back()
+for handles in (bare, finally_going_on, other_thread, finally_evaluating, own_exit):
+    for leaves in (leave, fail, stand_back):
+        one = multiprocessing.get_context("fork").Process(target=run, args=(handles, leaves))
+        one.start(), one.join()
+        print(f"{handles.__name__} {leaves.__name__}: {one.exitcode}", flush=True)
+"""
+
+
+def test_a_script_that_catches_the_exit_trains_on_no_further(tmp_path: Path) -> None:
+    """But what it does while the exit passes through, in a thread of its own, or of its own exit, is its own."""
+    (tmp_path / "train.py").write_text(CAUGHT)
+    output = launch(tmp_path, script=str(tmp_path / "train.py")).output
+    ends = {"leave": 3, "fail": 1, "stand_back": 0}
+    for handles, caught in ("bare", True), ("finally_going_on", True), ("other_thread", False):
+        for leaves, status in ends.items():
+            assert f"{handles} {leaves}: {status if caught else 0}\n" in output
+    assert output.count("train.py:4: the script has caught the exit") == 4
+    assert len(re.findall(r"train.py:(?:29|30): the script has caught the exit", output)) == 2  # as it leaves again
+    assert output.count("wrong") == 4  # once each
+    for leaves, status in ends.items():
+        assert f"cleaned up\nfinally_evaluating {leaves}: {status}\n" in output
+        assert f"went on\nown_exit {leaves}: 0\n" in output
+    assert output.count("went on") == output.count("cleaned up") + 3 == 6
+
+
 LOOKS = """
 import threading
 from pai_distributed import watch
@@ -1110,6 +1166,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch, "save"), (torch.optim.Optimizer, "__init_subclass__"), (schedulers.LRScheduler, "__init_subclass__"),
         (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
         (torch.distributed, "reduce"), (builtins, "input"),
+        (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__"),
         (torch.distributed, "new_group"), (torch.distributed.distributed_c10d, "new_group"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
@@ -1145,6 +1202,7 @@ def helper(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
+    monkeypatch.setattr(module, "_pai_end_if_caught", lambda: None)  # as pytest.raises does
     return module
 
 
