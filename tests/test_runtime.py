@@ -2442,6 +2442,49 @@ def test_the_initialisation_takes_all_rows_where_the_model_does(
     assert "devices" not in capsys.readouterr().out
 
 
+def test_the_initialisation_runs_where_the_script_has_the_model(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it moves the model when it has wrapped it: torch looks for it on the wrapper's first device."""
+    import torch
+
+    wrapper = helper.on_one_device(torch.nn.Linear(2, 2))
+    wrapper.forward = functools.partial(wrapper.forward.func, wrapper, lambda: wrapper.device_ids)
+    assert wrapper() == []
+    there = {0: "cuda:2"}
+    monkeypatch.setattr(helper, "_pai_device", lambda model: torch.device(there[0]))
+    assert wrapper() == [2]
+    assert (wrapper.output_device, wrapper.src_device_obj) == (2, torch.device("cuda:2"))
+
+    seen: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(helper, "_pai_cuda_index", lambda: 1)
+    monkeypatch.setattr(helper, "_pai_begin_replicas", lambda wrapper, module, ids: seen.append(ids))
+    for there[0] in "cuda:2", "cpu":
+        helper.on_one_device(torch.nn.Linear(2, 2))
+    assert seen == [[2], [1]]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("initializing", [True, False])
+def test_what_shares_out_for_several_devices_need_not_for_the_one_of_the_initialisation(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, initializing: bool, devices: int
+) -> None:
+    import torch
+
+    class Balanced(torch.nn.DataParallel[torch.nn.Module]):
+        def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+            return 8 // (devices - 1), kwargs, device_ids
+
+    monkeypatch.setattr(helper, "initializing", lambda: initializing)
+    monkeypatch.setattr(torch.nn.DataParallel, "scatter", lambda wrapper, *given: given)
+    wrapper = Balanced(torch.nn.Linear(2, 2))
+    shares = initializing or devices > 1
+    with contextlib.nullcontext() if shares else pytest.raises(ZeroDivisionError):
+        shared = wrapper.scatter(8, kwargs={}, device_ids=[0])
+        assert shared == ((8, {}, []) if devices == 1 else (8, {}, [0]))
+
+
 @pytest.mark.parametrize(
     ("initializing", "given", "used"), [(True, [1, 0], [1]), (True, None, None), (False, [1, 0], [1, 0])]
 )
