@@ -85,6 +85,24 @@ GATHERED = f"{SCORED}    seen.append(acc)\n"
 TOLD = "def validate(net):\n    acc = evaluate(net)\n    print(acc)\n"
 
 
+def trained_within(ahead: str, step: str = "        beside.step()\n") -> Swaps:
+    """Return the swaps that train the model within a whole, which is wrapped as well, and so is what it has besides.
+
+    Args:
+        ahead: what stands before the wrappers.
+        step: what follows on the optimizer's.
+    """
+    whole = "class Whole(torch.nn.Module):\n    def __init__(self, net):\n        super().__init__()\n"
+    whole += "        self.net, self.head = net, torch.nn.Linear(2, 2)\n\n\n"
+    return (
+        (IMPORT, f"{IMPORT}\n\n{whole}"),
+        (BUILT + WRAPPED, BUILT),
+        (OPTIMIZER, f"whole = Whole(model)\n{OPTIMIZER}{ahead}{WRAPPED}whole = DDP(whole)\n"),
+        (CALLED, "criterion(whole(x), y)"),
+        (STEP, STEP + step),
+    )
+
+
 def inner(text: str) -> str:
     """Return code as a block."""
     return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
@@ -615,6 +633,13 @@ QUESTIONS: dict[str, Question] = {
             "instead of it": (phases("if late:\n    spawn(second)\nelse:\n    spawn(first)\n"),),
         },
         Options(model="model"),
+    ),
+    "PAI102 12": Question(
+        trained_within("beside = torch.optim.SGD(whole.head.parameters(), lr=0.1)\n"),
+        {
+            "by one optimizer": trained_within("optimizer.add_param_group({'params': whole.head.parameters()})\n", ""),
+            "nothing else": trained_within("", ""),
+        },
     ),
     "PAI103 1": Question(
         (before(f"other = {ADAM}\n", "best = 0\n"), (STEP, f"{STEP[:-1]}; other.step()\n")),

@@ -1043,6 +1043,62 @@ def test_what_goes_on_keeps_nobody_waiting_and_outlives_nobody(tmp_path: Path, k
         assert run.output.count("saved") == 1
 
 
+CAUGHT = """
+import multiprocessing, sys, threading
+from pai_distributed import process, start, watch
+def batch(): next(iter(watch.torch.utils.data.DataLoader([0])))
+def bare(leave):
+    try: leave()
+    except: pass
+    batch()
+def finally_going_on(leave):
+    for _ in range(2):
+        try: leave()
+        finally: continue
+    batch()
+def other_thread(leave):
+    try: leave()
+    except: pass
+    thread = threading.Thread(target=batch)
+    thread.start(), thread.join()
+def finally_evaluating(leave):
+    try: leave()
+    finally: batch(), print("cleaned up")
+def own_exit(leave):
+    try: sys.exit(4)
+    except: pass
+    batch()
+def run(handles, leave):
+    handles(leave)
+    print("went on")
+def leave(): process._pai_leave(3)
+def fail(): process._pai_fail("wrong")
+def stand_back(): process._pai_stand_back()
+for handles in (bare, finally_going_on, other_thread, finally_evaluating, own_exit):
+    for leaves in (leave, fail, stand_back):
+        one = multiprocessing.get_context("fork").Process(target=run, args=(handles, leaves))
+        one.start(), one.join()
+        print(f"{handles.__name__} {leaves.__name__}: {one.exitcode}", flush=True)
+"""
+
+
+def test_a_script_that_catches_the_exit_trains_on_no_further(tmp_path: Path) -> None:
+    """But what it does while the exit passes through, in a thread of its own, or of its own exit, is its own."""
+    (tmp_path / "train.py").write_text(CAUGHT)
+    output = launch(tmp_path, script=str(tmp_path / "train.py")).output
+    ends = {"leave": 3, "fail": 1, "stand_back": 0}
+    for handles, caught in ("bare", True), ("finally_going_on", True), ("other_thread", False):
+        for leaves, status in ends.items():
+            assert f"{handles} {leaves}: {status if caught else 0}\n" in output
+    assert output.count("train.py:4: the script has caught the exit") == 4
+    assert len(re.findall(r"train.py:(?:29|30): the script has caught the exit", output)) == 2  # as it leaves again
+    assert output.count("wrong") == 4  # once each
+    for leaves, status in ends.items():
+        assert f"cleaned up\nfinally_evaluating {leaves}: {status}\n" in output
+        assert f"went on\nown_exit {leaves}: 0\n" in output
+    assert output.count("went on") == output.count("cleaned up") + 3 == 6
+
+
 LOOKS = """
 import threading
 from pai_distributed import watch
@@ -1137,6 +1193,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch, "save"), (torch.optim.Optimizer, "__init_subclass__"), (schedulers.LRScheduler, "__init_subclass__"),
         (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
         (torch.distributed, "reduce"), (builtins, "input"),
+        (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__"),
         (torch.distributed, "new_group"), (torch.distributed.distributed_c10d, "new_group"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
@@ -1172,6 +1229,7 @@ def helper(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
+    monkeypatch.setattr(module, "_pai_end_if_caught", lambda: None)  # as pytest.raises does
     return module
 
 
@@ -2476,6 +2534,49 @@ def test_the_initialisation_takes_all_rows_where_the_model_does(
         whole = wrapper(x, target, given)
         assert whole.item() == wrapper.module(x, target, given).item()
     assert "devices" not in capsys.readouterr().out
+
+
+def test_the_initialisation_runs_where_the_script_has_the_model(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it moves the model when it has wrapped it: torch looks for it on the wrapper's first device."""
+    import torch
+
+    wrapper = helper.on_one_device(torch.nn.Linear(2, 2))
+    wrapper.forward = functools.partial(wrapper.forward.func, wrapper, lambda: wrapper.device_ids)
+    assert wrapper() == []
+    there = {0: "cuda:2"}
+    monkeypatch.setattr(helper, "_pai_device", lambda model: torch.device(there[0]))
+    assert wrapper() == [2]
+    assert (wrapper.output_device, wrapper.src_device_obj) == (2, torch.device("cuda:2"))
+
+    seen: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(helper, "_pai_cuda_index", lambda: 1)
+    monkeypatch.setattr(helper, "_pai_begin_replicas", lambda wrapper, module, ids: seen.append(ids))
+    for there[0] in "cuda:2", "cpu":
+        helper.on_one_device(torch.nn.Linear(2, 2))
+    assert seen == [[2], [1]]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("initializing", [True, False])
+def test_what_shares_out_for_several_devices_need_not_for_the_one_of_the_initialisation(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, initializing: bool, devices: int
+) -> None:
+    import torch
+
+    class Balanced(torch.nn.DataParallel[torch.nn.Module]):
+        def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+            return 8 // (devices - 1), kwargs, device_ids
+
+    monkeypatch.setattr(helper, "initializing", lambda: initializing)
+    monkeypatch.setattr(torch.nn.DataParallel, "scatter", lambda wrapper, *given: given)
+    wrapper = Balanced(torch.nn.Linear(2, 2))
+    shares = initializing or devices > 1
+    with contextlib.nullcontext() if shares else pytest.raises(ZeroDivisionError):
+        shared = wrapper.scatter(8, kwargs={}, device_ids=[0])
+        assert shared == ((8, {}, []) if devices == 1 else (8, {}, [0]))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from textwrap import indent
 
 import pytest
 
+from retrofit.errors import UserError
 from retrofit.options import Options
 from tests.helpers import code, plan_of, rewritten, script, survey_of
 
@@ -1797,3 +1798,84 @@ def test_whatever_gives_a_name_a_value_in_an_epoch_is_looked_at(tmp_path: Path, 
     """
     (question,) = plan_of(tmp_path, code(text)).questions
     assert question.code == "PAI105"
+
+
+DISTILLED = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 2)
+
+class Distiller(nn.Module):
+    def __init__(self, teacher, student):
+        super().__init__()
+        self.connector = nn.Linear(2, 2)
+        self.teacher = teacher
+        self.student = student
+
+    def forward(self, x):
+        return self.student(x), (self.connector(self.student(x)) - self.teacher(x)).pow(2).mean()
+
+teacher = Net()
+student = Net()
+distiller = Distiller(teacher, student)
+optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+BESIDE
+student = nn.DataParallel(student)
+distiller = nn.DataParallel(distiller)
+for epoch in range(9):
+    for x, y in loader:
+        optimizer.zero_grad()
+        output, loss = distiller(x)
+        loss.backward()
+        optimizer.step()
+        OTHER
+    with torch.no_grad():
+        acc = sum(float(student(x)) for x in val)
+    if acc > best:
+        best = acc
+        torch.save(student.state_dict(), "best.pt")
+"""
+CONNECTING = ("beside = torch.optim.SGD(distiller.connector.parameters(), lr=0.1)", "beside.step()")
+
+
+@pytest.mark.parametrize(
+    ("beside", "step", "asked"),
+    [
+        pytest.param(*CONNECTING, True, id="another part is trained beside it"),
+        pytest.param("", "", False, id="one optimizer trains"),
+        pytest.param("optimizer.add_param_group({'params': distiller.connector.parameters()})", "", False, id="it all"),
+        pytest.param(
+            "head = Net()\n" + CONNECTING[0].replace("distiller.connector", "head"),
+            CONNECTING[1],
+            False,
+            id="of no part",
+        ),
+    ],
+)
+def test_a_student_in_its_distiller_is_asked_about(tmp_path: Path, beside: str, step: str, asked: bool) -> None:
+    text = DISTILLED.replace("BESIDE", beside).replace("OTHER", step)
+    told = [question.message for question in plan_of(tmp_path, text).questions]
+    asks = "Say which of the two gets dendrites, with --model student or --model distiller."
+    assert any(asks in one for one in told) is asked
+
+
+@pytest.mark.parametrize(("model", "optimizer"), [("student", "optimizer"), ("distiller", "beside")])
+def test_a_student_is_chosen_in_its_distiller(tmp_path: Path, model: str, optimizer: str) -> None:
+    text = DISTILLED.replace("BESIDE", CONNECTING[0]).replace("OTHER", CONNECTING[1])
+    changed = rewritten(plan_of(tmp_path, text, Options(model=model)))
+    assert changed.count("UPA.perforate_model(") == 1
+    assert f"{model} = UPA.perforate_model(\n        {model}," in changed
+    assert f"{optimizer}, _ = GPA.pai_tracker.setup_optimizer({model}, optimArgs)" in changed
+    assert f"\n    {model} = nn.DataParallel({model})" in changed
+    other = "distiller" if model == "student" else "student"
+    assert f"\n{other} = nn.DataParallel({other})" in changed
+
+
+def test_what_names_no_model_is_told_all_that_are_wrapped(tmp_path: Path) -> None:
+    text = DISTILLED.replace("BESIDE", "").replace("OTHER", "")
+    with pytest.raises(UserError, match="names none of the wrapped models: `student`, `distiller`"):
+        plan_of(tmp_path, text, Options(model="teacher"))

@@ -20,6 +20,7 @@ from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import calls_model, find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks, waits_for_clock
+from retrofit.survey.constructions import find_constructions, is_of
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.disorder import (
     beside_another,
@@ -111,6 +112,7 @@ from retrofit.survey.wrappers import (
     told_apart,
     unlike,
     unnamed_models,
+    wrapped_origins,
     wrapper_kind,
 )
 
@@ -241,6 +243,7 @@ def survey(
     script.neighbours = neighbours or {}
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too
     script.optimizers = _optimizers(script, choices, origins, shared, flow)
+    script.within = [one for one in script.within if _learns_alone(one, script.wrappers[0], flow)]
     if script.models and not any(one.scope.enclosing_class for one in script.optimizers):
         for wrapper in script.wrappers:
             wrapper.brought = ""  # the process builds the optimizer of the copy that it gets
@@ -368,15 +371,27 @@ def _optimizers(
     return named if (len(named) == 1 or told) and not script.in_process else found
 
 
+def _learns_alone(part: Wrapper, whole: Wrapper, flow: Flow) -> bool:
+    """Whether a wrapped model is a part of another one, of which another optimizer trains another part."""
+    inner, outer = (flow.closure(wrapped_origins(one, flow)) for one in (part, whole))
+
+    def trained_by(made: set[Origin]) -> set[cst.BaseExpression]:
+        built = [origin.node for origin in find_constructions(flow.index, flow, made, frozenset())]
+        return {node for node in built if is_of(flow.index, flow, node, made)}
+
+    mine = trained_by(inner)
+    return bool(mine and trained_by(outer) - mine) and is_made_of(whole, inner, flow)
+
+
 def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, _Groups]:
     """Return a script with what is wrapped and trained in it, and the models with their wrappers."""
     script = Script(node=index.entry.source.module, index=index, flow=flow, launcher=choices.launcher)
     script.wrappers = find_wrappers(index, flow)
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
-    groups = _fed(
-        group_by_model([w for w in script.wrappers if not w.part], flow, choices.signs.flag), script.backwards, flow
-    )
+    every = group_by_model([w for w in script.wrappers if not w.part], flow, choices.signs.flag)
+    groups = _fed(every, script.backwards, flow, choices.model)
+    script.within = [] if choices.model else [wrappers[0] for made, wrappers in every if (made, wrappers) not in groups]
     deciding = partial(decides, index, flow, metric=choices.metric)
     loops = find_loops(index, flow, script.backwards, deciding, staged=True)
     loops = without_warm_ups(loops, flow, deciding)
@@ -389,7 +404,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
         if len(groups) == 1:
             _name_models(script.loops, script, flow, groups[0][0])
             named = groups if any(choices.model in answers(loop, loop.model) for loop in script.loops) else named
-        script.other_models = [] if named else told_apart([wrappers for _, wrappers in groups])
+        script.other_models = [] if named else told_apart([wrappers for _, wrappers in every])
         others = [w for group in groups if group not in named for w in group[1]]
         groups = named
         script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
@@ -586,10 +601,13 @@ def _leave_out_backwards(script: Script, groups: _Groups, flow: Flow) -> None:
         script.backwards, script.instead = inside + instead, [*instead]
 
 
-def _fed(groups: _Groups, backwards: list[Backward], flow: Flow) -> _Groups:
+def _fed(groups: _Groups, backwards: list[Backward], flow: Flow, model: str) -> _Groups:
     """Leave out a wrapper that the training does not call, where it calls that of the same model in another module.
 
     A model may be wrapped twice: with its loss for training, and alone for validation, or as a copy of averages.
+
+    Args:
+        model: what the user chooses: a student, which the training calls in a module with its teacher, stays.
     """
     index, scopes = flow.index, {backward.scope for backward in backwards}
     called = [
@@ -612,6 +630,7 @@ def _fed(groups: _Groups, backwards: list[Backward], flow: Flow) -> _Groups:
         group
         for group in groups
         if group not in unused
+        or any(names_wrapper(model, wrapper) for wrapper in group[1])
         or not any(
             other not in unused and (around(other[0], group[0]) or around(group[0], other[0])) for other in groups
         )

@@ -447,7 +447,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
         devices, own = wrapper.given("device_ids", 1), flow.defined(wrapper.call.func, wrapper.scope)
         if own is not None and "__getattr__" in own.inner:
             continue  # it passes on the model's attributes, as no other wrapper does
-        wrapper.own = wrapper.kind == "dp" and own is not None and own.kind == "class" and "scatter" not in own.inner
+        wrapper.own = wrapper.kind == "dp" and own is not None and own.kind == "class"
         wrapper.moves_inputs = "dp" in wrapper.kinds or (
             devices is not None
             and dotted(devices) != "None"

@@ -132,6 +132,7 @@ class Script(Site):
         trained_after: the same of those that it trains after that, in the process that starts the training's own.
         other_ways: the same of those that a run trains instead of the chosen one, in the same epoch loop.
         part_of_other: whether the chosen model is a part of the first of them.
+        within: parts of the wrapped model that are wrapped by themselves, beside which another optimizer trains others.
         answers: what tells each of several wrapped models from the others, as far as something does.
         trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
         nameless: where torch's optimizers are built that no name or item of a known name holds.
@@ -200,6 +201,7 @@ class Script(Site):
     trained_after: list[Wrapper] = field(default_factory=list)
     other_ways: list[Wrapper] = field(default_factory=list)
     part_of_other: bool = False
+    within: list[Wrapper] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     trainers: list[str] = field(default_factory=list)
     nameless: list[CallSite] = field(default_factory=list)

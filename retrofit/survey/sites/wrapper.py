@@ -40,8 +40,7 @@ class Wrapper(Site):
         uncalled: where what is wrapped is not seen, the function around it that nothing was found to call; else "".
         brought: where what is wrapped is not seen, and its function is given what has it, and the optimizer, the place
             that starts a process by that; else "".
-        own: whether its class is the project's own DataParallel, which may be called as no other is, and runs on one
-            device: it does not share out by itself what it is given.
+        own: whether its class is the project's own DataParallel, which may be called as no other is.
         closed: the wrapper's class, where it is a project's or library's own and takes no find_unused_parameters.
     """
 

@@ -16,7 +16,7 @@ from .meeting import _pai_meet
 from .near import _pai_release
 from .optimizer import _pai_parameters_of, _pai_settle_optimizer, _pai_torch_optimizer, _pai_train_dendrites
 from .place import _pai_place
-from .process import _pai, _pai_fail, _pai_grouped, _pai_say
+from .process import _pai, _pai_end_if_caught, _pai_fail, _pai_grouped, _pai_say
 from .score_checks import _pai_batch_fault, _pai_repetition_fault, _pai_tolerated
 from .watch import _pai_watch
 
@@ -76,6 +76,7 @@ def _pai_model_fault(net: torch.nn.Module, place: str) -> str:
 @register_optimizer_step_pre_hook
 def _pai_note_beginning(*_: Any) -> None:
     """Optimizer hook: remember the parameters from before the first step, and settle which optimizer is known."""
+    _pai_end_if_caught()
     _pai_settle_optimizer()
     if not _pai.weights and _pai.model is not None:
         _pai.weights = _pai_weights(_pai.model)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .process import _pai, _pai_grouped
+from .process import _pai, _pai_exit_once, _pai_grouped
 from .rehearsal import _pai_end_rehearsal
 
 # At this signal a rank prints where it is. No launcher, scheduler or framework is known to use it.
@@ -145,7 +145,7 @@ def _pai_name_missing(store: dist.Store, missing: list[int], seconds: float) -> 
         _pai_have_printed(store, missing)
     _pai_end_rehearsal(f"rank {', '.join(map(str, missing))} has not come to hand over a score")
     time.sleep(1)  # for what they print; torchrun ends them when this process leaves
-    sys.exit(1)
+    _pai_exit_once(1)
 
 
 def _pai_have_printed(store: dist.Store, ranks: list[int]) -> None:

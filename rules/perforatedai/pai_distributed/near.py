@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 import time
 import zlib
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 import torch.distributed as dist
 
 from .meeting import _pai_key
-from .process import _pai_attempt, _pai_grouped, _pai_rank
+from .process import _pai_attempt, _pai_exit_once, _pai_grouped, _pai_rank
 
 # Where this machine has what a file holds, by the file's path, and what this process keeps open for the others.
 _pai_places: dict[str, str] = {}
@@ -69,7 +68,7 @@ def _pai_await_written(path: str) -> None:
     while _pai_sum(path) != asked:
         if time.monotonic() > end:
             said = f"Rank {_pai_rank()} waited {seconds:g} s to see {path} as rank 0 has written it."
-            sys.exit(f"[pai_distributed] {said} All machines must share this folder.")
+            _pai_exit_once(f"[pai_distributed] {said} All machines must share this folder.")
         time.sleep(0.2)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from .place import _pai_place_of_error
+from .place import _pai_place, _pai_place_of_error
 from .rehearsal import _pai_note_failure
 from .state import _pai
 
@@ -65,7 +65,7 @@ def _pai_options() -> tuple[bool, str | None, list[str]]:
 def _pai_stand_back() -> NoReturn:
     """Leave the initialisation run to rank 0."""
     _pai.left = True
-    sys.exit(0)
+    _pai_exit_once(0)
 
 
 def _pai_grouped() -> bool:
@@ -115,12 +115,13 @@ def _pai_say(message: str) -> None:
 
 def _pai_fail(message: str, net: torch.nn.Module | None = None) -> NoReturn:
     """Say what is wrong, and leave; with the model, all ranks together."""
+    _pai_end_if_caught()
     _pai_tell_failure(message)
     if net is not None:
         _pai_leave(1, net)
     if _pai_rank() != 0:
         time.sleep(3)  # for rank 0 to say it: torchrun ends it when the first one leaves
-    sys.exit(1)
+    _pai_exit_once(1)
 
 
 def _pai_tell_failure(message: str) -> None:
@@ -131,6 +132,7 @@ def _pai_tell_failure(message: str) -> None:
 
 def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
     """Leave, all ranks together, in the ordinary way: `finally` blocks and exit handlers run."""
+    _pai_end_if_caught()
     _pai.left = True
     if _pai_grouped():
         if net is not None:  # A barrier on a device that is known, where NCCL's would guess one.
@@ -140,7 +142,43 @@ def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
     _pai.exit_status = status
     _pai.leaver = threading.Thread(target=_pai_end_in_time, args=(status,), daemon=True)
     _pai.leaver.start()
-    sys.exit(status)
+    _pai_exit_once(status)
+
+
+def _pai_exit_once(status: int | str) -> NoReturn:
+    """Leave by `sys.exit`, as the helper always does, and know that exception again where the script catches it."""
+    try:
+        sys.exit(status)
+    except SystemExit as error:
+        error.pai_leaves = True  # type: ignore[attr-defined]
+        _pai.exits = threading.get_ident(), error.code
+        raise
+
+
+def _pai_end_if_caught() -> None:
+    """End the process where the script has caught the exit by which it leaves, and trains on, as a bare `except:` does.
+
+    As long as that exit is handled, as in a `finally` block, what runs is the script's clean-up.
+    """
+    thread, status = _pai.exits
+    error = sys.exc_info()[1]
+    while error is not None and not hasattr(error, "pai_leaves"):
+        error = error.__context__
+    if thread != threading.get_ident() or error is not None:
+        return
+    _pai_say(
+        f"{_pai_place()}: the script has caught the exit (SystemExit) by which this process leaves, and goes on, so it "
+        "ends here. Let the handler around it catch Exception: a bare `except:`, or a `finally` block that returns or "
+        "continues, catches all"
+    )
+    if isinstance(status, str):
+        print(status, file=sys.stderr)
+    _pai_end_others()
+    _pai.leaver = None  # which waits for this thread
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status if isinstance(status, int) else 1)
 
 
 _pai_seconds_for_others = 10.0  # for so long threads and processes of the script's own may go on when it is to end
@@ -149,7 +187,17 @@ _pai_seconds_for_others = 10.0  # for so long threads and processes of the scrip
 def _pai_end_in_time(status: int) -> None:
     """End the process where a thread or process of the script's keeps it: one that goes on for ever."""
     threading.main_thread().join()
-    others = [thread for thread in threading.enumerate() if not thread.daemon]
+    if _pai_end_others():
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _pai_end_others() -> bool:
+    """End the script's own processes when their time is over, and say what goes on; do threads?"""
+    own = threading.main_thread(), threading.current_thread()
+    others = [thread for thread in threading.enumerate() if not thread.daemon and thread not in own]
     children = [child for child in multiprocessing.active_children() if not child.daemon]
     end = time.monotonic() + _pai_seconds_for_others
     for one in (*others, *children):
@@ -161,11 +209,7 @@ def _pai_end_in_time(status: int) -> None:
         )
     for child in children:
         child.terminate()
-    if any(thread.is_alive() for thread in others):
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+    return any(thread.is_alive() for thread in others)
 
 
 def _pai_tell_clean_up(error: BaseException, trace: Any) -> None:

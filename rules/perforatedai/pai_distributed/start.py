@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from .place import _pai_place
-from .process import _pai_attempt, _pai_stand_back, initializing
+from .process import _pai_attempt, _pai_exit_once, _pai_stand_back, initializing
 from .rehearsal import _pai_note_failure
 
 _pai_port_of_torchrun = os.environ.get("MASTER_PORT")
@@ -78,7 +78,7 @@ def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: 
         os.environ["WORLD_SIZE"], rank, world_size = str(_pai_told_size or 1), 0, 1
     elif rank == 0 and _pai_started_as > 0:
         _pai_note_failure(fault := f"{_pai_place()}: {_pai_two_firsts}")
-        sys.exit(f"[pai_distributed] {fault}")
+        _pai_exit_once(f"[pai_distributed] {fault}")
     return _pai_in_this_attempt(_pai_rendezvous(url, rank, world_size, **settings))
 
 

@@ -105,6 +105,7 @@ class _PaiState:
         turn: at the newest of these passes, how many batches were drawn and steps taken.
         idle_passes: how many backward passes have not reached it.
         exit_status: with which this process leaves, None where it does not.
+        exits: the thread that the helper has let leave, and the code of that exit.
         by_gloo: whether its process group was one of gloo's then.
         leaver: the thread that ends what keeps this process.
     """
@@ -199,6 +200,7 @@ class _PaiState:
     turn: tuple[int, int] | None = None
     idle_passes: int = 0
     exit_status: int | None = None
+    exits: tuple[int, Any] = (0, None)
     by_gloo: bool = False
     leaver: threading.Thread | None = None
 

@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from .meeting import _pai_have_printed, _pai_key
 from .place import _pai_mode, _pai_place, _pai_stack
-from .process import _pai, _pai_grouped
+from .process import _pai, _pai_end_if_caught, _pai_grouped
 from .rehearsal import _pai_rehearsal
 
 # So often in a row a rank must be found where it was, or all must be found without a sign of life.
@@ -92,6 +92,7 @@ _pai_next = torch.utils.data.dataloader._BaseDataLoaderIter.__next__
 
 def _pai_next_batch(batches: Any) -> Any:
     """Draw a batch, and remember of which pass over the data it is."""
+    _pai_end_if_caught()
     _pai.batches += 1
     _pai.passing = weakref.ref(batches)
     return _pai_next(batches)

@@ -119,19 +119,28 @@ def without_wrapper(model: torch.nn.Module) -> torch.nn.Module:
 def on_one_device(model: torch.nn.Module) -> torch.nn.Module:
     """Give the model of the initialisation run a DataParallel of one device, which makes no replicas.
 
-    For scripts that leave it to their wrapper to move inputs, or that use what only this one has.
+    For scripts that leave it to their wrapper to move inputs, or that use what only this one has. The device is that
+    where the script has the model, or else this process's.
     """
-    wrapper = torch.nn.DataParallel(model, [_pai_cuda_index()] if torch.cuda.is_available() else None)
-    wrapper.forward = functools.partial(_pai_forward_on_one, wrapper.forward)  # type: ignore[method-assign]
+    index = _pai_device(model).index  # None on the CPU
+    wrapper = torch.nn.DataParallel(
+        model, [_pai_cuda_index() if index is None else index] if torch.cuda.is_available() else None
+    )
+    wrapper.forward = functools.partial(_pai_forward_on_one, wrapper, wrapper.forward)  # type: ignore[method-assign]
     wrapper.device = _pai_device(model)  # as DistributedDataParallel has it, for which it may stand
     return wrapper
 
 
-def _pai_forward_on_one(forward: Callable[..., Any], *inputs: Any, **keywords: Any) -> Any:
+def _pai_forward_on_one(
+    wrapper: torch.nn.DataParallel, forward: Callable[..., Any], *inputs: Any, **keywords: Any
+) -> Any:
     """Run the model on all that it is given, or else on one device's share, where something has a row for each device.
 
     A script may count on all rows, but such a row, as of the weights of a loss, is meant for one replica.
     """
+    device = _pai_device(wrapper.module)
+    if device.index is not None:  # to which the script may have moved it since
+        wrapper.device_ids, wrapper.output_device, wrapper.src_device_obj = [device.index], device.index, device
     try:
         return forward(*inputs, **keywords)
     except (RuntimeError, ValueError, IndexError) as error:
@@ -174,10 +183,24 @@ _pai_begin_replicas = torch.nn.DataParallel.__init__
 def _pai_begin_on_one(
     wrapper: torch.nn.DataParallel, module: Any, device_ids: Any = None, *more: Any, **named: Any
 ) -> None:
-    """Wrap what gets no dendrites as well, such as a loss, on the first of its GPUs where others are not to be seen."""
+    """Wrap what gets no dendrites as well, such as a loss, on the first of its GPUs where others are not to be seen.
+
+    A class of the script's may share out by itself what it is given, which may need several.
+    """
     if device_ids is not None and initializing():
         device_ids = list(device_ids)[:1]
     _pai_begin_replicas(wrapper, module, device_ids, *more, **named)
+    if type(wrapper).scatter is not torch.nn.DataParallel.scatter and initializing():
+        wrapper.scatter = functools.partial(_pai_scatter_to_one, wrapper, wrapper.scatter)  # type: ignore[method-assign]
+
+
+def _pai_scatter_to_one(wrapper: torch.nn.DataParallel, own: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Share out what a model is given as the script's class does, or as torch does where that one fails."""
+    try:
+        return own(*given, **named)
+    except Exception:
+        inputs, keywords, *_ = (*given, *named.values())
+        return torch.nn.DataParallel.scatter(wrapper, inputs, keywords, wrapper.device_ids)
 
 
 torch.nn.DataParallel.__init__ = _pai_begin_on_one  # type: ignore[method-assign]
