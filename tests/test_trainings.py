@@ -971,7 +971,7 @@ def spread(first, second):
 
 maker, judge = Maker(), Judge()
 maker, judge = spread(maker, judge)
-optimizer = torch.optim.SGD(maker.parameters(), lr=0.1)
+optimizer = torch.optim.SGD([*maker.parameters(), *judge.parameters()], lr=0.1)
 for epoch in range(9):
     for x in loader:
         judge(maker(x)).mean().backward()
@@ -1219,6 +1219,7 @@ def test_a_value_that_would_be_refused_is_not_proposed(tmp_path: Path, told: str
 
 
 LEARNS = """def train_on(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for epoch in range(3):
         for x in loader:
             model(x).sum().backward()
