@@ -237,7 +237,7 @@ def _takes_unused(function: Scope) -> bool:
     return "find_unused_parameters" in function.parameters or function.node.params.star_kwarg is not None
 
 
-def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
+def _chain(index: Index, call: cst.BaseExpression) -> tuple[cst.BaseExpression, str]:
     """Follow `.cuda()` and the like called on the wrapper; return the whole expression and the code of what follows."""
     moves = takewhile(lambda one: method_name(one) in index.knowledge.module_methods, index.called_on(call))
     whole = [call, *moves][-1]
@@ -330,9 +330,12 @@ def _name_before(
 
 
 def unnamed_models(index: Index, origins: Collection[Origin]) -> list[UnnamedModel]:
-    """Return the only expression that builds a model, where no name gets it, but one could: `Trainer(Net())`."""
+    """Return the only expression that builds a model, where no name gets it, but one could: `Trainer(Net())`.
+
+    So is one that takes it out of what holds several: `Trainer(nets[args.net])`.
+    """
     node = next(iter(origins)).node if len(origins) == 1 else None
-    if not isinstance(node, cst.Call):
+    if not isinstance(node, (cst.Call, cst.Subscript)):
         return []
     whole, _ = _chain(index, node)
     fresh = "" if _targets(index, whole)[0] else _name_before(index, whole, "", made="built")
