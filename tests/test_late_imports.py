@@ -747,10 +747,21 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("lookup", ["globals()[name]", "globals().get(name)", "globals().get(name, Other)"])
+@pytest.mark.parametrize(
+    "lookup", ["globals()[name]", "globals().get(name)", "globals().get(name, Other)", "eval(name)"]
+)
 def test_what_a_module_finds_among_its_own_definitions_is_one_of_those(plan: Planner, lookup: str) -> None:
     files = {**OWN, "archs.py": OWN["archs.py"].replace("globals()[name]", lookup)}
     texts = changed(plan(files))
+    assert "finish_initialization()" in texts["archs.py"]
+    assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]
+
+
+@pytest.mark.parametrize("imported", ["from archs import *", "from archs import Plain"])
+@pytest.mark.parametrize("lookup", ["globals()[cfg.arch]", "eval(cfg.arch)"])
+def test_what_a_module_finds_among_what_it_imports_is_one_of_those(plan: Planner, lookup: str, imported: str) -> None:
+    main = OWN["main.py"].replace("archs.find(cfg.arch)", lookup).replace("import archs", imported)
+    texts = changed(plan({**OWN, "main.py": main}))
     assert "finish_initialization()" in texts["archs.py"]
     assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]
 
