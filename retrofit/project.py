@@ -44,7 +44,7 @@ _TRAINING = re.compile(
 )
 #: What matters in a file itself. Models and data sets mostly have none of this.
 _RELEVANT = re.compile(
-    rb"\bepoch|init_process_group\(|import_module\(|\.eval\(\)|\.train\(False|\bno_grad\b|\binference_mode\b|\bpower\b"
+    rb"\bepoch|init_process_group\(|import_module\(|__import__\(|\.eval\(\)|\.train\(False|\bno_grad\b|\binference_mode\b|\bpower\b"
     rb"|return.*\.parameters\(|\.data\.(?:mul|lerp|copy)_\("
 )
 #: Where a name decorates what a file defines, or is a base of a class there.

@@ -132,12 +132,21 @@ def changed(plan: Plan) -> dict[str, str]:
 # ---- what the user names
 
 
-def test_modules_that_wrap_and_train_are_offered_for_an_import_by_a_made_name(plan: Planner) -> None:
+@pytest.mark.parametrize("imports", ["importlib.import_module", "importlib.__import__", "__import__"])
+def test_modules_that_wrap_and_train_are_offered_for_an_import_by_a_made_name(plan: Planner, imports: str) -> None:
     other = "import torch\nprint(torch.nn.DataParallel(net))\nmain(sys.argv)\n"
-    (question,) = plan({**PLAIN, "other.py": other}).questions
+    main = PLAIN["main.py"].replace("importlib.import_module", imports)
+    (question,) = plan({**PLAIN, "main.py": main, "other.py": other}).questions
     assert question.code == "PAI101"
     assert "(line 7) was not looked into" in question.message
     assert "(--module trainer.base --module trainer.plain); else give the script" in question.message
+
+
+@pytest.mark.parametrize(("name", "told"), [("sys.argv[1]", True), ('"nets.unet"', False)])
+def test_an_import_by_a_name_that_is_written_down_is_no_made_one(plan: Planner, name: str, told: bool) -> None:
+    main = f"import sys\n\nnets = __import__({name})\nprint(nets)\n"
+    (question,) = plan({"main.py": main, "nets/unet.py": NET}).questions
+    assert ("was not looked into" in question.message) is told
 
 
 @pytest.mark.parametrize("named", [("trainer.plain",), ("trainer.base", "trainer.plain")])
@@ -747,10 +756,21 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("lookup", ["globals()[name]", "globals().get(name)", "globals().get(name, Other)"])
+@pytest.mark.parametrize(
+    "lookup", ["globals()[name]", "globals().get(name)", "globals().get(name, Other)", "eval(name)"]
+)
 def test_what_a_module_finds_among_its_own_definitions_is_one_of_those(plan: Planner, lookup: str) -> None:
     files = {**OWN, "archs.py": OWN["archs.py"].replace("globals()[name]", lookup)}
     texts = changed(plan(files))
+    assert "finish_initialization()" in texts["archs.py"]
+    assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]
+
+
+@pytest.mark.parametrize("imported", ["from archs import *", "from archs import Plain"])
+@pytest.mark.parametrize("lookup", ["globals()[cfg.arch]", "eval(cfg.arch)"])
+def test_what_a_module_finds_among_what_it_imports_is_one_of_those(plan: Planner, lookup: str, imported: str) -> None:
+    main = OWN["main.py"].replace("archs.find(cfg.arch)", lookup).replace("import archs", imported)
+    texts = changed(plan({**OWN, "main.py": main}))
     assert "finish_initialization()" in texts["archs.py"]
     assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]
 

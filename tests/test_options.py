@@ -54,7 +54,7 @@ TWO_MODELS = swapped(
     (
         "    model = DistributedDataParallel(model)\n",
         "    model = DistributedDataParallel(model)\n    teacher = nn.Linear(4, 2)\n"
-        "    teacher = DistributedDataParallel(teacher)\n",
+        "    teacher = DistributedDataParallel(teacher)\n    second = torch.optim.SGD(teacher.parameters(), lr=0.1)\n",
     ),
 )
 How = Literal["option", "key"]

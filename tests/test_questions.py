@@ -492,8 +492,15 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI102 1": Question(
-        (before("other = DDP(Net())\n", OPTIMIZER), (CALLED, "criterion(other(model(x)), y)")),
+        (
+            before("other = DDP(Net())\nsecond = torch.optim.SGD(other.parameters(), lr=0.1)\n", OPTIMIZER),
+            (CALLED, "criterion(other(model(x)), y)"),
+        ),
         {
+            "without an optimizer": (
+                before("other = DDP(Net())\n", OPTIMIZER),
+                (CALLED, "criterion(other(model(x)), y)"),
+            ),
             "exclusive branches": ((WRAPPED, f"if gpu:\n    {WRAPPED}else:\n    net = DDP(model)\n    model = net\n"),),
             "one-line exclusive branches": (
                 (WRAPPED, "if gpu: model = DDP(model, [gpu])\nelse: model = DDP(model)\n"),

@@ -413,7 +413,11 @@ def test_two_models_are_two_groups() -> None:
 
 
 def test_of_several_models_one_question_tells(tmp_path: Path) -> None:
-    text = script(before="b = DDP(B())\nc = DDP(C())\nc(b(1)).backward()", epoch="c(b(model)).backward()")
+    text = script(
+        before="b = DDP(B())\nc = DDP(C())\nc(b(1)).backward()\n"
+        "more = torch.optim.SGD([*b.parameters(), *c.parameters()], 1)",
+        epoch="c(b(model)).backward()",
+    )
     questions = [one for one in plan_of(tmp_path, text).questions if "is wrapped besides" in one.message]
     assert [one.message.partition(" Say")[0] for one in questions] == [
         "`b` is wrapped besides `model` (line 5), as is one more, and only one model can get dendrites."
@@ -498,6 +502,52 @@ def test_frozen_teacher_is_no_second_model(freeze: str, targets: list[str]) -> N
     assert [wrapper.target for wrapper in found.wrappers] == targets
 
 
+@pytest.mark.parametrize(
+    ("built", "optimizer", "targets"),
+    [
+        pytest.param("", "SGD(model.parameters(), 0.1)", ["model"], id="of one"),
+        pytest.param(
+            "", "kinds[args.kind]([p for p in model.parameters() if p.requires_grad])", ["model"], id="chosen"
+        ),
+        pytest.param("", "timm.optim.create_optimizer(args, model)", ["model"], id="by a library"),
+        pytest.param("teacher, model = load(teacher), load(model)", "make(model)", ["model"], id="through functions"),
+        pytest.param(
+            "nets = {'a': teacher, 'b': model}\nteacher, model = nets['a'], nets['b']",
+            "SGD(model.parameters(), 0.1)",
+            ["model"],
+            id="out of a dict",
+        ),
+        pytest.param("", "SGD([*model.parameters(), *teacher.parameters()], 0.1)", ["teacher", "model"], id="of both"),
+        pytest.param(
+            "",
+            "SGD(model.parameters(), 0.1)\noptimizer.add_param_group({'params': teacher.parameters()})",
+            ["teacher", "model"],
+            id="of a further group",
+        ),
+        pytest.param(
+            "",
+            "SGD(model.parameters(), 0.1)\nsecond = make(teacher)\nsecond.zero_grad()\nsecond.step()",
+            ["teacher", "model"],
+            id="of each its own",
+        ),
+        pytest.param("", "SGD(collect(), 0.1)", ["teacher", "model"], id="of what is not seen"),
+        pytest.param(
+            "model = C(teacher)", "SGD(model.parameters(), 0.1)", ["teacher", "model"], id="of one in the other"
+        ),
+        pytest.param("teacher = C(model)", "SGD(model.parameters(), 0.1)", ["teacher", "model"], id="of what it holds"),
+    ],
+)
+def test_a_model_whose_parameters_no_optimizer_has_is_no_second_one(
+    built: str, optimizer: str, targets: list[str]
+) -> None:
+    text = f"import timm\nimport torch\nfrom torch.optim import SGD, Adam\n{DDP}kinds = {{'sgd': SGD, 'adam': Adam}}\n"
+    text += "def load(net):\n    net.load_state_dict(torch.load('a.pt'))\n    return net\n\n"
+    text += "def make(net):\n    return SGD(net.parameters(), 0.1)\n\nteacher = B()\nmodel = A()\n"
+    text += f"{built}\nteacher = DDP(teacher)\nmodel = DDP(model)\noptimizer = {optimizer}\n"
+    found = survey_of(text + LOOP.replace("model(x)", "loss_of(model(x), teacher(x))"))
+    assert [wrapper.target for group in found.groups for wrapper in group] == targets
+
+
 def test_model_choice_leaves_one_group() -> None:
     found = survey_of(DDP + "a = A()\nb = B()\na = DDP(a)\nb = DDP(b)\n", model="b")
     assert [wrapper.target for wrapper in found.wrappers] == ["b"]
@@ -568,7 +618,7 @@ def test_model_choice_leaves_out_the_functions_that_train_others(
 
 
 def test_models_of_one_name_are_told_apart() -> None:
-    assert survey_of(RUNS).answers == ["teacher", "pretrain.model", "self.model", "Runner.model"]
+    assert survey_of(RUNS).answers == ["pretrain.model", "self.model", "Runner.model"]
 
 
 def test_models_of_one_name_in_one_function_are_not_told_apart() -> None:
@@ -5559,6 +5609,37 @@ def test_of_two_wrappers_around_one_model_the_one_that_the_training_calls_counts
     assert [wrapper.target for wrapper in survey.wrappers] == wrappers
 
 
+FOLLOWED = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self):
+        self.net, self.mean = build(), MEAN
+        self.net = DDP(self.net)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def train(self):
+        for epoch in range(9):
+            for x in loader:
+                self.net(x).mean().backward()
+                self.optimizer.step()
+            for p, q in zip(self.mean.parameters(), self.net.parameters()):
+                p.data.lerp_(q.data, 0.1)
+
+def build():
+    return Net()
+
+"""
+
+
+@pytest.mark.parametrize("started", ["trainer = Trainer()\ntrainer.train()\n", "Trainer().train()\n"])
+@pytest.mark.parametrize("mean", ["Net()", "copy.deepcopy(self.net)"])
+def test_an_average_that_begins_by_itself_is_told_however_the_training_is_started(started: str, mean: str) -> None:
+    text = f"import copy\n{code(FOLLOWED).replace('build(), MEAN', f'build(), {mean}')}{started}"
+    assert bool(survey_of(text).unmatched) is (mean == "Net()")
+
+
 AVERAGED = """
 import copy
 average = copy.deepcopy(model)
@@ -7793,6 +7874,7 @@ args.body = to_gpu(args.body)
 args.head = to_gpu(args.head)
 optimizer = torch.optim.SGD(args.head.parameters(), lr=0.1)
 """
+FURTHER = "further = torch.optim.SGD(args.body.parameters(), lr=0.1)\n"
 
 
 @pytest.mark.parametrize(
@@ -7806,7 +7888,7 @@ optimizer = torch.optim.SGD(args.head.parameters(), lr=0.1)
 )
 def test_each_model_that_calls_of_a_function_wrap_can_be_named(model: str, groups: int, line: int) -> None:
     text = HELPED.replace("args.body, args.head = Body(), Head()", "args.body = Body()\nargs.head = Head()")
-    found = survey_of(text + LOOP.replace("model(x)", "args.head(args.body(x))"), model=model)
+    found = survey_of(text + FURTHER + LOOP.replace("model(x)", "args.head(args.body(x))"), model=model)
     assert (len(found.groups), [one.line for one in found.models if line]) == (groups, [line] if line else [])
     assert (found.other_models or found.answers) == (["args.body", "args.head"] if groups != 1 else [model])
 
@@ -7829,7 +7911,9 @@ def test_what_is_set_before_a_call_tells_which_wrapper_it_comes_to(given: str, w
 
 def test_one_of_two_models_that_a_function_wraps_gets_dendrites_before_it_is_given_to_that(tmp_path: Path) -> None:
     text = HELPED.replace("args.body, args.head = Body(), Head()", "body = Body()\nhead = Head()")
-    text = text.replace("args.", "") + LOOP.replace("model(x)", "head(body(x))") + "    acc = evaluate(head)\n"
+    text = (
+        (text + FURTHER).replace("args.", "") + LOOP.replace("model(x)", "head(body(x))") + "    acc = evaluate(head)\n"
+    )
     (asked,) = (one for one in plan_of(tmp_path, text).questions if one.code == "PAI102")
     assert asked.message == (
         "`head` (line 16) is wrapped besides `body` (line 15), and only one model can get dendrites. "
@@ -7899,8 +7983,8 @@ def test_a_model_that_a_branch_wraps_to_test_it_is_another_one() -> None:
 
 def test_models_of_two_names_in_branches_are_two() -> None:
     built = "if deep:\n    model = DDP(Deep())\nelse:\n    other = DDP(Flat())"
-    text = script("other(x).sum().backward()").replace("model = Net()\nmodel = DDP(model)", built)
-    assert len(survey_of(text).groups) == 2
+    text = script("other(x).sum().backward()", "further = torch.optim.SGD(other.parameters(), lr=0.1)")
+    assert len(survey_of(text.replace("model = Net()\nmodel = DDP(model)", built)).groups) == 2
 
 
 VENDORED = """
@@ -7958,7 +8042,7 @@ def test_what_a_function_returns_beside_a_wrapped_model_is_none(back: str, body:
     text = HELPED.replace("return model", back).replace("args.body = ", f"{body} = ")
     if back != _MORE:
         text = text.replace("args.head = ", "args.head, states, start = ")
-    found = survey_of(text + LOOP.replace("model(x)", "args.head(x)"))
+    found = survey_of(text + FURTHER + LOOP.replace("model(x)", "args.head(x)"))
     assert (found.plural, len(found.groups)) == ("", models)
 
 
@@ -8055,4 +8139,5 @@ def test_two_models_of_one_function_are_two() -> None:
         "            self.net.load", "            self.other = nn.DataParallel(self.other)\n            self.net.load"
     )
     text = text.replace("self.net(x)", "self.other(self.net(x))")
+    text = text.replace("(self.net.parameters()", "([*self.net.parameters(), *self.other.parameters()]")
     assert [len(wrappers) for wrappers in survey_of(text).groups] == [1, 1]

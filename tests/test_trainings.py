@@ -285,6 +285,7 @@ WAYS = {
     "dict": "trainers = {'one': ONE, 'other': OTHER}\ntrainer = trainers[args.kind](args)\ntrainer.train()",
     "conditional": "trainer = (ONE if args.kind else OTHER)(args)\ntrainer.train()",
     "globals": "trainer = globals()[args.kind](args)\ntrainer.train()",
+    "eval": "trainer = eval(args.kind)(args)\ntrainer.train()",
     "function": "def make():\n    if args.kind:\n        return ONE(args)\n    return OTHER(args)\n\nmake().train()",
 }
 
@@ -972,7 +973,7 @@ def spread(first, second):
 
 maker, judge = Maker(), Judge()
 maker, judge = spread(maker, judge)
-optimizer = torch.optim.SGD(maker.parameters(), lr=0.1)
+optimizer = torch.optim.SGD([*maker.parameters(), *judge.parameters()], lr=0.1)
 for epoch in range(9):
     for x in loader:
         judge(maker(x)).mean().backward()
@@ -1219,7 +1220,41 @@ def test_a_value_that_would_be_refused_is_not_proposed(tmp_path: Path, told: str
         assert plan_of(tmp_path, code(text), Options(metric="mean_loss", mode="min")).questions == []
 
 
+LEARNER = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Learner(torch.nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def forward(self, x):
+        return self.learn(self.net(x).mean())
+
+    def learn(self, loss):
+        loss.backward()
+        self.optimizer.step()
+
+model = DDP(Net())
+learner = Learner(model)
+for epoch in range(9):
+    for x in loader:
+        learner(x)
+    acc = evaluate(model)
+    best = max(best, acc)
+"""
+
+
+@pytest.mark.parametrize(("called", "loops"), [("learner(x)", [19]), ("other(x)", []), ("model(x)", [])])
+def test_a_module_whose_forward_trains_is_called_to_train(called: str, loops: list[int]) -> None:
+    text = LEARNER.replace("learner(x)", called)
+    assert [loop.line for loop in survey_of(text).loops] == loops
+
+
 LEARNS = """def train_on(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for epoch in range(3):
         for x in loader:
             model(x).sum().backward()

@@ -187,6 +187,9 @@ def test_what_is_built_where_it_is_given_away_gets_a_name(tmp_path: Path, build:
     [
         ("net = wrap(Net(), 0)", "net", "net = wrap(model, 0)"),
         ("model = wrap(Net().cuda(), device=0)", "model", "model = wrap(built_model, device=0)"),
+        ("net = wrap(nets[kind], 0)", "net", "net = wrap(model, 0)"),
+        ("net = wrap(nets[kind].cuda(), 0)", "net", "net = wrap(model, 0)"),
+        ("for kind in nets:\n    net = wrap(nets[kind], 0)", "net", ""),
         ("if many:\n    net = wrap(Net(), 0)\nelse:\n    net = wrap(Other(), 0)", "net", "return DDP(module"),
         ("net = wrap(Net(), 0) if many else wrap(Other(), 0)", "net", "return DDP(module"),
         ("if many:\n    net = wrap(Net(), 0)\nelse:\n    net = Net()", "net", ""),

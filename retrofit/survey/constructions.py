@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -10,6 +11,7 @@ from retrofit.knowledge.kinds import AveragesModel, Optimizer, Scheduler
 from retrofit.survey.backwards import backpropagations, has_own_tensors
 from retrofit.survey.flow import Flow
 from retrofit.survey.holders import parameter_holders
+from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name, named_in
@@ -132,6 +134,53 @@ def find_constructions(index: Index, flow: Flow, model: set[Origin], handover: f
         training = {target_of(index, o.node, o.item) for o in own or found}
     chosen = [o for o in found if target_of(index, o.node, o.item) in training]
     return [o for o in chosen if o in own] or chosen
+
+
+def with_optimizers(models: Sequence[set[Origin]], flow: Flow) -> list[set[Origin]]:
+    """Leave out the models whose parameters no optimizer is given, as a teacher or what a loss compares features of.
+
+    What is made of another one stays. All are returned where it is not known whose parameters one is given.
+
+    Args:
+        models: where each is built.
+    """
+    index = flow.index
+    stepped = {one.node for one in _used(index, flow, "step")}
+    sure = {one.node for one in _used(index, flow, "zero_grad")} & stepped
+    sure |= {call for call in index.calls if is_torchs(index, flow, call) or is_own_class(flow, call)}
+    sure |= {call for call, _ in index.method_calls("add_param_group")}
+    everything = flow.closure(set().union(*models))
+    trained = list[set[Origin]]()
+    for node in {one for one in sure | stepped if dotted(one) != "None" and not flow.uncalled(index.statement(one))}:
+        of = _given_to(node, models, flow) if isinstance(node, cst.Call) else []
+        trained += of
+        if not of and node in sure and not trains_another(index, flow, node, everything):
+            return [*models]
+    learning = Holding({origin.node for one in trained for origin in one}, flow)
+    return [one for one in models if one in trained or any(map(learning.holds, _given_where_built(one)))]
+
+
+def _given_where_built(origins: set[Origin]) -> list[cst.BaseExpression]:
+    """Return what the calls that build a model are given."""
+    return [arg.value for one in origins if isinstance(one.node, cst.Call) for arg in one.node.args]
+
+
+def _given_to(call: cst.Call, models: Sequence[set[Origin]], flow: Flow) -> list[set[Origin]]:
+    """Return the models whose parameters an optimizer is given, or any that may be among what it is given."""
+    values, everything = [arg.value for arg in call.args], flow.closure(set().union(*models))
+    scope = flow.index.scope_of(call)
+    known = [parameter_holders(one, scope, flow) or flow.deep_origins(one, scope) for one in values]
+    sure = set().union(*(held for held in known if held <= everything))
+    found = [one for one in models if not one.isdisjoint(sure)]
+    rest = [value for value, held in zip(values, known, strict=True) if not held <= everything]
+    rest += _given_where_built(sure)
+    for built in ([*models], [flow.closure(one) for one in models]):  # where it is built as well, as far as needed
+        holding = [Holding({one.node for one in origins}, flow) for origins in built]
+        found += [one for one, held in zip(models, holding, strict=True) if any(map(held.holds, rest))]
+        if found:
+            return found
+        rest = values
+    return []
 
 
 def used_to_train(

@@ -68,6 +68,7 @@ class Flow(Origins):
             self._read_properties()
         holders = [scope for scope in index.scopes if scope.kind == "class"]
         self._method_names = {n for c in holders for n, one in c.inner.items() if one.kind == "function"}
+        self._forwards = {one for one in self._training() if one.name == "forward"}
         self._class_methods = {n for c in holders for n, one in c.inner.items() if decorators(one) & _OF_CLASSES}
         for _ in range(2):  # an object or a parameter may be known only where its holder's methods are, or its callers
             unknown = (call for call, function in self._named.items() if function is None)
@@ -165,8 +166,11 @@ class Flow(Origins):
         return list(dict.fromkeys(function for function in found if function is not None))
 
     def _find_methods(self, call: cst.Call) -> list[Scope]:
-        """Return the methods that a call on an object of local classes may run, or the objects' `__call__`."""
-        ways = [(call.func, "__call__")]
+        """Return the methods that a call on an object of local classes may run, or the objects' `__call__`.
+
+        A module's call runs its `forward`, which counts where that trains by itself.
+        """
+        ways = [(call.func, "__call__"), *([(call.func, "forward")] if self._forwards else [])]
         if (held := receiver(call)) is not None:
             ways.append((held, method_name(call)))
         for operand, name in ways:
@@ -190,11 +194,22 @@ class Flow(Origins):
                         if one.kind == "class" and self.choices.fit(one, operand, call)
                         else None
                     )
-                    if method is not None and method not in self._properties:
+                    if method is None or method in self._properties:
+                        continue
+                    if operand is not call.func or name != "forward" or method in self._forwards:
                         methods.setdefault(method)
             if methods:
                 return list(methods)
         return []
+
+    def _training(self) -> set[Scope]:
+        """Return the functions that hold a backward pass, or call one that does by its name."""
+        found = {self.index.scope_of(call) for call, _ in self.index.method_calls("backward")}
+        waiting = found
+        while waiting:
+            waiting = {self.index.scope_of(c) for c, function in self._named.items() if function in waiting} - found
+            found = found | waiting
+        return found
 
     def _pass_arguments(self, call: cst.Call, function: Scope) -> None:
         if (call, function) in self._passed:

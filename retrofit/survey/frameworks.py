@@ -31,7 +31,7 @@ _NO_OPTION = re.compile(
 
 def may_wrap(data: bytes, knowledge: Knowledge) -> bool:
     """Whether a file's bytes can hold what wraps a model, imports what does so, or uses one of these libraries."""
-    words = {"import_module", *_UNEVEN, *knowledge.last_names(Wraps)}
+    words = {"import_module", "__import__", *_UNEVEN, *knowledge.last_names(Wraps)}
     for library in knowledge.of(Library):
         firsts = {module.partition(".")[0] for module in library.modules}
         words |= set(library.parts) if "torch" in firsts else firsts

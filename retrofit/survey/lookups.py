@@ -1,4 +1,7 @@
-"""What is looked up by a name made at run time: `getattr(module, kind)`, `globals()[kind]`, or `REGISTRY.get(kind)`."""
+"""What is looked up by a name made at run time: `getattr(module, kind)`, `globals()[kind]`, or `REGISTRY.get(kind)`.
+
+So it is by `eval(kind)`.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class Lookups:
     def nodes(self) -> list[cst.Call | cst.Subscript]:
         """Every expression that looks something up, as far as its form tells."""
         index = self._index
-        late = [call for call in index.calls if self._asks_module(call)]
+        late = [call for call in index.calls if self._asks_module(call) or self._evaluates(call)]
         registries = {name for _, name in self.registered}
         asked: list[cst.Call | cst.Subscript] = [
             call for call in index.calls if registries and dotted(receiver(call)) is not None
@@ -79,6 +82,8 @@ class Lookups:
         found: list[Scope] = []
         if isinstance(node, cst.Call) and self._asks_module(node):
             found = self._members(self._modules(node.args[0].value, scope, set()))
+        elif isinstance(node, cst.Call) and self._evaluates(node):
+            found = self._members([self._index.file(node)], inside=True)
         elif isinstance(node, cst.Subscript):
             found = self._items(node.value, node.slice[0].slice, scope)
         elif isinstance(node, cst.Call) and method_name(node) == "get" and node.args:
@@ -91,7 +96,8 @@ class Lookups:
 
     def _items(self, held: cst.BaseExpression, key: cst.CSTNode, scope: Scope) -> list[Scope]:
         """Return what a dict of a module's definitions may hold by a key, which may be written down."""
-        found = self._members(self._modules_of_dict(held, scope, set()))
+        own = held in self._index.calls_to("globals")
+        found = self._members(self._modules_of_dict(held, scope, set()), inside=own)
         name = _literal(key.value) if isinstance(key, (cst.Index, cst.Arg)) else ""
         return [one for one in found if name in ("", one.name)]
 
@@ -176,12 +182,22 @@ class Lookups:
     def _asks_module(call: cst.Call) -> bool:
         return dotted(call.func) == "getattr" and len(call.args) >= 2 and not _literal(call.args[1].value)
 
-    def _members(self, files: list[File]) -> list[Scope]:
-        """Return the classes and functions at the top level of some modules, and those that packages pass on."""
+    def _evaluates(self, call: cst.Call) -> bool:
+        return bool(call.args) and not _literal(call.args[0].value) and call in self._index.calls_to("eval")
+
+    def _members(self, files: list[File], inside: bool = False) -> list[Scope]:
+        """Return the classes and functions at the top level of some modules, and those that packages pass on.
+
+        Args:
+            files: the modules.
+            inside: whether a module itself looks them up, which has those that it imports as well.
+        """
         found: list[Scope] = []
         for file in files:
             found += file.scope.inner.values()
-            for name in file.aliases if file.source.path.name == "__init__.py" else ():
+            stars = [one for one in self._index.files if one.name in file.stars] if inside else []
+            names = [*file.aliases, *(name for one in stars for name in one.scope.inner)]
+            for name in names if inside or file.source.path.name == "__init__.py" else ():
                 here = self._index.importable(name, file.scope)
                 found += [scope.inner[inside] for scope, inside in here if inside in scope.inner]
         return [one for one in dict.fromkeys(found) if self._index.holds(one)]

@@ -39,6 +39,7 @@ from retrofit.survey.wrappers import (
     of_each,
     one_for_each,
     split_moves,
+    unmoved,
     wrapped_origins,
     wrapping_calls,
 )
@@ -391,15 +392,9 @@ def _taken_out(flow: Flow, wrapper: Wrapper) -> list[Statement]:
     """Return where a function takes what it wraps out of an object made elsewhere: `net = package.load().net`."""
     bound = [b for b in flow.index.bindings if b.target == wrapper.module and b.statement.scope is wrapper.scope]
     before = [b for b in bound if b.statement.order < wrapper.statement.order]
-    made = [b for b in before if b.value is None or dotted(_moved(b.value, flow)) != wrapper.module]
+    made = [b for b in before if b.value is None or dotted(unmoved(b.value, flow)) != wrapper.module]
     taken = [one.statement for one in made if len(made) == 1 and isinstance(one.value, cst.Attribute)]
     return [one for one in taken if not _gone_around(one, wrapper)]
-
-
-def _moved(value: cst.BaseExpression, flow: Flow) -> cst.BaseExpression:
-    """Return what an expression moves to a device and gives back: `net` for `net.to(device).train()`."""
-    operand = flow.module_operand(value)
-    return value if operand is None else _moved(operand, flow)
 
 
 def repeated(models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Statement]:

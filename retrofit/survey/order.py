@@ -113,8 +113,16 @@ def after_model(place: Statement, model: Model, flow: Flow, origins: Set[Origin]
         return place.order > model.statement.order and model.statement not in place.path
     here, made = ways_to(place, flow, origins), ways_to(model.statement, flow)
     inner = next((scope for scope in (model.scope, place.scope) if scope in here and scope in made), None)
+
+    def comes_first(there: Statement) -> bool:
+        """Whether a call that leads to the model is a part of one that leads to the place: `Trainer(net).fit()`."""
+        calls = [{c for scope in ways for c in flow.callers(scope)} for ways in (here, made)]
+        inside = [call for call in calls[1] if flow.index.statement(call) is there]
+        return any(not calls[0].isdisjoint(flow.index.ancestors(call)) for call in inside)
+
     return any(
-        one.order > other.order and other not in one.path and not exclude_each_other(one, other)
+        (one.order > other.order and other not in one.path and not exclude_each_other(one, other))
+        or (one is other and comes_first(one))
         for scope in (here.keys() & made.keys() if inner is None else {inner})
         for one in here[scope]
         for other in made[scope]

@@ -20,7 +20,7 @@ from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import calls_model, find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks, waits_for_clock
-from retrofit.survey.constructions import find_constructions, is_of
+from retrofit.survey.constructions import find_constructions, is_of, with_optimizers
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.disorder import (
     beside_another,
@@ -687,6 +687,8 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
     groups = found or used or groups
     tested = [g for g in groups if all(apart_from_training(w.statement, script.loops, flow) for w in g[1])]
     groups = [group for group in groups if group not in tested] or groups
+    optimized = with_optimizers([origins for origins, _ in groups], flow) if len(groups) > 1 else []
+    groups = [group for group in groups if group[0] in optimized] or groups
     return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
 
 

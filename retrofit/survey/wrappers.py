@@ -11,6 +11,7 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.knowledge.kinds import Loss, Wraps
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.conditions import never_runs, rules_out
 from retrofit.survey.constructions import find_constructions
 from retrofit.survey.defaults import Defaults
@@ -236,7 +237,7 @@ def _takes_unused(function: Scope) -> bool:
     return "find_unused_parameters" in function.parameters or function.node.params.star_kwarg is not None
 
 
-def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
+def _chain(index: Index, call: cst.BaseExpression) -> tuple[cst.BaseExpression, str]:
     """Follow `.cuda()` and the like called on the wrapper; return the whole expression and the code of what follows."""
     moves = takewhile(lambda one: method_name(one) in index.knowledge.module_methods, index.called_on(call))
     whole = [call, *moves][-1]
@@ -329,9 +330,12 @@ def _name_before(
 
 
 def unnamed_models(index: Index, origins: Collection[Origin]) -> list[UnnamedModel]:
-    """Return the only expression that builds a model, where no name gets it, but one could: `Trainer(Net())`."""
+    """Return the only expression that builds a model, where no name gets it, but one could: `Trainer(Net())`.
+
+    So is one that takes it out of what holds several: `Trainer(nets[args.net])`.
+    """
     node = next(iter(origins)).node if len(origins) == 1 else None
-    if not isinstance(node, cst.Call):
+    if not isinstance(node, (cst.Call, cst.Subscript)):
         return []
     whole, _ = _chain(index, node)
     fresh = "" if _targets(index, whole)[0] else _name_before(index, whole, "", made="built")
@@ -355,10 +359,17 @@ def _module_name(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> str:
     return ""
 
 
+def unmoved(value: cst.BaseExpression, flow: Flow) -> cst.BaseExpression:
+    """Return what an expression moves to a device, or wraps, and gives back: `net` for `net.to(device).train()`."""
+    operand = flow.module_operand(value)
+    return value if operand is None else unmoved(operand, flow)
+
+
 def _given_back(flow: Flow, call: cst.BaseExpression, scope: Scope) -> cst.BaseExpression | None:
     """Return the model that a function of the project is given and gives back, where it is complete by then.
 
-    An optimizer, or a recipe, has it: dendrites that came after what the function does would come too late.
+    An optimizer, or a recipe, has it: dendrites that came after what the function does would come too late. So it is
+    where another branch wraps it without that function.
     """
     index, made = flow.index, set(flow.origins(call, scope))
     if not isinstance(call, cst.Call) or flow.called(call) is None or not made:
@@ -369,7 +380,10 @@ def _given_back(flow: Flow, call: cst.BaseExpression, scope: Scope) -> cst.BaseE
         taking = [one.node for one in find_constructions(index, flow, made, frozenset())]
         taking += [one for one in index.calls_of(scope) if index.is_provided(one.func) and _passes(flow, one, made)]
     here = index.statement(call)
-    return given[0] if any(_is_before(index.statement(one), here) for one in taking) else None
+    wrapping = [one for one in index.calls_of(scope) if given and wrapper_kind(flow, one)]
+    plain = [index.statement(one) for one in wrapping if spelled(unmoved(one, flow)) == spelled(given[0])]
+    complete = any(_is_before(index.statement(one), here) for one in taking)
+    return given[0] if complete or any(exclude_each_other(one, here) for one in plain) else None
 
 
 def _passes(flow: Flow, call: cst.Call, made: set[Origin]) -> bool:

@@ -40,7 +40,7 @@ class Model(Site):
 
 @dataclass(eq=False, kw_only=True)
 class UnnamedModel(Site):
-    """The construction of a model that no name gets; `node` is its call.
+    """The construction of a model that no name gets; `node` is its call, or the item that it is.
 
     Attributes:
         fresh: a name that nothing has yet.

@@ -28,6 +28,8 @@ from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, St
 from retrofit.survey.sites.score import KeptScore, Score
 from retrofit.survey.sites.wrapper import Wrapper
 
+#: Python's own functions that import a module by its name.
+_IMPORTING = ("importlib.import_module", "importlib.__import__", "__import__")
 #: The words by which rules name the kinds of sites, besides "script" and "epoch-loop".
 SITE_KINDS = (
     "wrapper",
@@ -442,8 +444,10 @@ class Script(Site):
         """The places where a module is imported by a name that is made at run time, "" where none is unknown."""
         if self.index.late:
             return ""
-        calls = [call for call in self.calls("importlib.import_module") if not call.literal("name", 0)]
-        return ", ".join(call.place() for call in calls)
+        calls = [
+            CallSite(node=call, index=self.index, anchors={"call": call}) for call in self.index.calls_to(*_IMPORTING)
+        ]
+        return ", ".join(call.place() for call in calls if not call.literal("name", 0))
 
     def named(self, prefix: str) -> list[Site]:
         """Return where the project uses what has a full name that begins so, whatever it is imported as."""
