@@ -84,6 +84,7 @@ def carried_in(epoch: str) -> str:
         ),
         pytest.param(f"{PASS}counts.add(hits(model(x), y))\nacc = counts / 9{BEST}", "counts", id="a tensor"),
         pytest.param(f"{PASS}acc_of.update(model(x), y)\nacc = acc_of.compute(){BEST}", "acc_of", id="torchmetrics"),
+        pytest.param(f"{PASS}right += hits(model(x), y)\nacc = right - known{BEST}", "right", id="less something else"),
     ],
 )
 def test_a_score_of_all_epochs_so_far_is_told(epoch: str, name: str) -> None:
@@ -105,6 +106,9 @@ def test_a_score_of_all_epochs_so_far_is_told(epoch: str, name: str) -> None:
         ),
         pytest.param(f"begin(acc_of)\n{PASS}acc_of.update(model(x), y)\nacc = acc_of.compute(){BEST}", id="elsewhere"),
         pytest.param(f"acc = evaluate(model, right){BEST}\nright += 1", id="given the number of the turn"),
+        pytest.param(
+            f"{PASS}right += hits(model(x), y)\nacc = (right - total) / 9{BEST}\ntotal = float(right)", id="since then"
+        ),
         pytest.param(f"acc = of_all(model){BEST}\ntotal += acc\nprint(total)", id="another sum"),
     ],
 )

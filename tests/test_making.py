@@ -349,6 +349,46 @@ def test_what_a_loop_over_phases_makes_is_known_however_these_are_written(
     assert [score.made for score in survey_of(text).scores] == [made]
 
 
+#: One function for both passes, with another for a batch.
+EITHER = """
+def step(net, x, y, learns):
+    with torch.set_grad_enabled(learns):
+        loss = criterion(net(x), y)
+    if learns:
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+def run(net, data, learns=True):
+    total = 0
+    for x, y in data:
+        total += step(net, x, y, learns)
+    return total / len(data)
+"""
+
+
+def either(last: str) -> str:
+    """Return a script that trains by such a function, and then runs a statement."""
+    return script(before=EITHER).partition("    for x, y in loader")[0] + f"    loss = run(model, loader)\n    {last}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [(", learns=False", "evaluated"), (", False", "evaluated"), ("", ""), (", learns=asked", "")],
+    ids=["a flag", "by its place", "its default", "not told"],
+)
+def test_what_a_function_of_both_passes_gives_without_training_is_validated(given: str, made: str) -> None:
+    scores = survey_of(either(f"val = run(model, held_out{given})")).scores
+    assert [(one.expression, one.made) for one in scores] == [("val", made)] * bool(made)
+
+
+@pytest.mark.parametrize(("given", "silent"), [(", learns=False", True), ("", False)])
+def test_such_a_pass_that_gives_the_loop_nothing_is_told_of(tmp_path: Path, given: str, silent: bool) -> None:
+    (question,) = plan_of(tmp_path, either(f"run(model, held_out{given})")).questions
+    assert ("`run(...)` (line 22) validates, but gives nothing to the loop" in question.message) is silent
+    assert ("in which nothing validates" in question.message) is not silent
+
+
 #: Functions and methods in which a loop goes over phases that have a name.
 FITS = """
 best = 9

@@ -6,6 +6,7 @@ import codecs
 import re
 import tempfile
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from hypothesis import given, settings
@@ -1259,6 +1260,31 @@ def test_object_that_saves_by_a_best_of_its_own_is_told(tmp_path: Path, swap: tu
     notes = plan_of(tmp_path, text, Options(metric="val_loss", mode="min")).notes
     told = [note.message for note in notes if note.code == "PAI022"]
     assert [message.startswith("`early` begins anew in each round") for message in told] == [True] * lost
+
+
+LEAST = """
+if loss < best:
+    best = loss
+    torch.save(model.state_dict(), "best.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "saves", "told"),
+    [(True, True, True), (False, True, False), (True, False, False)],
+    ids=["each batch's", "each epoch's", "saves nothing"],
+)
+def test_best_of_more_values_than_are_handed_over_is_told(
+    tmp_path: Path, inside: bool, saves: bool, told: bool
+) -> None:
+    keeps = LEAST if saves else LEAST.replace('torch.save(model.state_dict(), "best.pt")', "print(best)")
+    text = script("pass" if inside else keeps, "best = float('inf')")
+    if inside:
+        text = text.replace("        optimizer.step()\n", "        optimizer.step()" + indent(keeps, " " * 8))
+    plan = plan_of(tmp_path, text, Options(metric="loss", mode="min"))
+    assert "best = pai_distributed.best_so_far(best)" in rewritten(plan)
+    notes = [note.message.partition(" (")[0] for note in plan.notes if note.code == "PAI022"]
+    assert notes == ["`best` is compared in each turn of `for x, y in loader:`"] * told
 
 
 STOPS_EARLY = """

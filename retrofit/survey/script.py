@@ -319,7 +319,7 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
         script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in loops)), "")
     if script.scores:
         return
-    hints, script.silent = find_hints(index, loops), find_silent(index, loops)
+    hints, script.silent = find_hints(index, loops), find_silent(index, flow, loops)
     tracked = [one for one in hints if any(can_be_brought(index, flow, loop, *one) for loop in loops)]
     shown = [(name, index.place(node, loops[0].file if loops else None)) for name, node in tracked or hints]
     if tracked:

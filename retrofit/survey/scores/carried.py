@@ -17,6 +17,7 @@ from retrofit.survey.nodes import children, dotted, last_name, method_name, name
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.making import numbers_turns
+from retrofit.survey.scores.values import bare_of
 from retrofit.survey.sites.loop import EpochLoop
 
 #: What makes an empty collection, or one of zeros.
@@ -86,7 +87,9 @@ class Carried:
             if last_name(node.func) not in _CHOOSES:
                 for part in (receiver(node), *(arg.value for arg in node.args)):
                     yield from self._of(part, scope, seen) if part is not None else ()
-        elif not isinstance(node, (cst.Subscript, cst.BaseComp, cst.Lambda, cst.BaseString)):
+        elif not (
+            isinstance(node, (cst.Subscript, cst.BaseComp, cst.Lambda, cst.BaseString)) or self._since(node, scope)
+        ):
             for child in children(node):
                 yield from self._of(child, scope, seen)
 
@@ -111,6 +114,18 @@ class Carried:
         for binding in anew if all(b.value is not None and not self._begins(b) for b in anew) else ():
             if binding.value is not None and binding.item is None:
                 yield from self._of(binding.value, binding.statement.scope, seen)
+
+    def _since(self, node: cst.CSTNode, scope: Scope) -> bool:
+        """Whether a sum is taken from where it was some time ago, which leaves what came since: `total - logged`."""
+        if not (isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Subtract)):
+            return False
+        whole, before = dotted(bare_of(node.left)), dotted(bare_of(node.right))
+        if whole is None or before is None:
+            return False
+        kept = [b for b in self._bound.get(self._flow.member(before, scope), []) if self._runs(b.statement)]
+        values = [(dotted(bare_of(b.value)), b.statement.scope) for b in kept if b.value is not None and b.item is None]
+        held = [self._flow.member(value, where) for value, where in values if value is not None]
+        return self._flow.member(whole, scope) in held
 
     def _runs(self, statement: Statement) -> bool:
         return statement.scope in self._running or self._loop.statement in statement.path

@@ -142,6 +142,12 @@ class Making:
         self._seen.clear()
         return _kind(self._of(node, at, self._frame(at)))
 
+    def rules_training_out(self, call: cst.Call) -> bool:
+        """Whether what a call gives, `run_epoch(loader, train=False)`, keeps a function from its backward passes."""
+        function = self._flow.called(call)
+        frame = self._frame(self._index.statement(call))
+        return function is not None and self._trains(self._called(function, call, frame)) == EVALUATED
+
     def around(self, at: Statement) -> str:
         """Tell what the place of a statement says of what it makes, as `of` does."""
         return _kind(self._around(at, self._frame(at)))
@@ -600,6 +606,10 @@ class Making:
                 elif depends and not either and self._loop.scope is not frame.scope:
                     answers.append(None)
             below = part
+        calls = [(c, method_run(self._flow, c, frame.kind)) for c in self._index.calls_in(step)]
+        within = [(c, f) for c, f in calls if f is not None and f is not frame.scope and frame.depth < _DEEP]
+        told = [self._trains(self._called(f, c, frame)) for c, f in within if any(s.scope is f for s in self._steps)]
+        answers += [False] * (bool(told) and set(told) == {EVALUATED})
         return False if False in answers else None if None in answers else True
 
     def _may_run(self, statement: Statement, frame: _Frame) -> bool:

@@ -71,17 +71,18 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, cst.Comp
     return list(found.items())
 
 
-def find_silent(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
-    """Return (function, place) of calls in the epoch loop that validate, by their names, and give it nothing."""
-    return [
-        (index.source.code(call.func), index.place(call, loop.file))
-        for loop in loops
-        for call in index.calls
-        if call.args  # else it may be `model.eval()`
-        and in_loop(index, loop, call)
-        and isinstance(index.parents[call], cst.Expr)
-        and VALIDATES.search(last_name(call.func))
-    ]
+def find_silent(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:
+    """Return (function, place) of calls in the epoch loop that validate, by names or flags, and give it nothing."""
+    found = []
+    for loop in loops:
+        making = Making(index, flow, loop)
+        dropped = [
+            c for c in index.calls if isinstance(index.parents[c], cst.Expr) and in_loop(index, loop, c) and c.args
+        ]
+        for call in dropped:  # without arguments it may be `model.eval()`
+            if VALIDATES.search(last_name(call.func)) or making.rules_training_out(call):
+                found.append((index.source.code(call.func), index.place(call, loop.file)))
+    return found
 
 
 def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:

@@ -116,6 +116,7 @@ def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[t
     What a function makes of a batch's training without gradients, such as the strength of an augmentation, is none
     where its name tells of no score.
     """
+    training, making = {one.scope for one in loop.training}, None
     for binding in index.bindings:
         call = call_within(binding.value)
         if call is None or not in_loop(index, loop, binding.statement.node):
@@ -128,6 +129,9 @@ def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[t
         named = VALIDATES.search(name) is not None
         told = named or not batches or direction_of(binding.target)
         own = function is not None and not every and is_validation(index, function)
+        if function in training and not (own or every):
+            making = making or Making(index, flow, loop)
+            own = making.rules_training_out(call)
         validates = named or (own and (told or not _tunes(index, flow, loop, call, binding.statement)))
         moded = method_name(call) == "eval" and not call.args
         plain = "." not in binding.target and binding.target != "_" and not NAMES.search(binding.target)
