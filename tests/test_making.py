@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import indent
 
@@ -833,3 +834,31 @@ def test_what_an_object_makes_is_by_its_own_classs_methods(asked: str, inherited
     text = EPOCHS.replace("known = check.run(held_out)", f"known = {asked}").replace("self.turn(x, y)", inherited)
     (score,) = survey_of(text).scores
     assert (score.expression, score.made) == ("known['hits']", made)
+
+
+#: What runs a batch, and has it learnt where its caller says so, one function further down than the validation.
+SHARED = """
+def run(net, x, y, learns=False):
+    loss = criterion(net(x), y)
+    if learns:
+        loss.backward()
+    return loss.item()
+
+def check(net):
+    net.eval()
+    total = 0
+    with torch.no_grad():
+        for x, y in held_out:
+            total += run(net, x, yHOW)
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "made"), [("", "evaluated"), (", False", "evaluated"), (", learns=True", "trained"), (", flag", "trained")]
+)
+def test_what_runs_a_batch_without_learning_it_is_no_training(how: str, made: str) -> None:
+    text = script("a = check(model)\nif a < best:\n    best = a", SHARED.replace("HOW", how) + "best = 9")
+    text = text.replace("loss = criterion(model(x), y)", "run(model, x, y, learns=True)")
+    (score,) = survey_of(re.sub(r"\n +loss.backward\(\)(?=\n        opt)", "", text)).scores
+    assert (score.expression, score.made) == ("a", made)

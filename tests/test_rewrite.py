@@ -1707,6 +1707,20 @@ REMOVED_BY = "def clean(what):\n    shutil.rmtree(what)\n\nfolder = 'out'\nclean
         pytest.param(REMOVED, "", True, id="removed"),
         pytest.param(REMOVED_BY, "", True, id="removed by a function"),
         pytest.param("folder = 'out'\nshutil.rmtree(folder + '/logs')", "", False, id="a part of it removed"),
+        pytest.param("folder = 'out'\nos.system('rm -rf {} && mkdir {}'.format(folder, folder))", "", True, id="by rm"),
+        pytest.param("folder = 'out'\nos.system(f'ls . ; rm -rf {folder}/')", "", True, id="by rm, behind another"),
+        pytest.param("folder = 'out'\nsubprocess.run(['rm', '-rf', folder])", "", True, id="by rm, of words"),
+        pytest.param("folder = 'out'\nos.system('rm -rf %s/logs' % folder)", "", False, id="a part of it by rm"),
+        pytest.param("folder = 'out'\nos.system('rm -rf cache && mkdir ' + folder)", "", False, id="another by rm"),
+        pytest.param(
+            "held = {}\nheld['to'] = 'out'\nfolder = held['to']\nshutil.rmtree(held['to'])", "", True, id="an item"
+        ),
+        pytest.param(
+            "held = {'to': 'out', 'tmp': 'in'}\nfolder = '{}/a'.format(held['to'])\nshutil.rmtree(held['tmp'])",
+            "",
+            False,
+            id="another item",
+        ),
         pytest.param("folder = 'out'\nshutil.rmtree('cache')", "", False, id="another one removed"),
         pytest.param(
             "folder = os.path.join('out')\nshutil.rmtree(args.path)", "", False, id="an attribute like a module"
@@ -1728,7 +1742,7 @@ def test_best_whose_checkpoint_has_a_new_folder_at_each_start_is_each_rounds_own
     tmp_path: Path, folder: str, after: str, own: bool
 ) -> None:
     body = "acc = evaluate(model)\nif acc > best:\n    best = acc\n    torch.save(model.state_dict(), path)"
-    text = script(body, f"import os, shutil, time\n{folder}\npath = folder + '/best.pt'\nbest = 0").rstrip()
+    text = script(body, f"import os, shutil, subprocess, time\n{folder}\npath = folder + '/best.pt'\nbest = 0").rstrip()
     plan = plan_of(tmp_path, f"{text}\n{after}\n", Options(mode="max"))
     assert ("best_so_far(best)" in rewritten(plan)) is not own
     told = [note.message for note in plan.notes if note.code == "PAI022"]

@@ -12,7 +12,9 @@ from retrofit.survey.nodes import nodes_in
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop
 
-_STARTS = tuple(f"subprocess.{name}" for name in ("run", "call", "Popen", "check_call", "check_output"))
+_SUBPROCESS = ("run", "call", "Popen", "check_call", "check_output")
+#: What runs a command, which it gets as a text or as a list of words.
+COMMANDS = frozenset({"os.popen", "os.system", *(f"subprocess.{name}" for name in _SUBPROCESS)})
 
 
 def trained_elsewhere(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallSite | None:
@@ -23,7 +25,7 @@ def trained_elsewhere(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallS
     if not loops or any(flow.uncalled(loop.statement) is None for loop in loops):
         return None
     for call in index.calls:
-        if index.qualified(call.func) not in (*_STARTS, "os.system", "os.popen") or not call.args:
+        if index.qualified(call.func) not in COMMANDS or not call.args:
             continue
         scope = index.scope_of(call)
         named = [node for node in nodes_in(call.args[0].value) if isinstance(node, cst.BaseExpression)]

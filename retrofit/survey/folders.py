@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, Set
 from itertools import takewhile
 
@@ -9,6 +10,7 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import AsksForPath, Fresh, MakesFolder, WritesPath
 from retrofit.survey.conditions import argument_of
+from retrofit.survey.elsewhere import COMMANDS
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
@@ -16,7 +18,7 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, children, dotted, exits, last_of, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, may_follow, ways_to
 from retrofit.survey.origins import Origin
-from retrofit.survey.paths import BUILDERS, is_same, relation
+from retrofit.survey.paths import BUILDERS, is_same, pieces_of, relation
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
@@ -254,12 +256,29 @@ def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow, seen: set[cst.C
 def removed_before(loop: EpochLoop, flow: Flow) -> list[cst.CSTNode]:
     """Return the folders that a start removes before its epoch loop, as their names stand at the call and before."""
     index, found = flow.index, list[cst.CSTNode]()
-    for call in index.calls_to("shutil.rmtree"):
-        folder, ways = argument(call, "path", 0), ways_to(index.statement(call), flow).values()
+    for call in index.calls:
+        folders = list(_removed(call, flow))
+        ways = ways_to(index.statement(call), flow).values() if folders else ()
         around = {part for some in ways for way in some for part in way.path}
-        if folder is not None and around.isdisjoint([loop.statement, *loop.leftovers]):
+        for folder in folders if around.isdisjoint([loop.statement, *loop.leftovers]) else ():
             found += [folder, *(origin.node for origin in flow.origins(folder, index.scope_of(folder)))]
     return found
+
+
+def _removed(call: cst.Call, flow: Flow) -> Iterator[cst.BaseExpression]:
+    """Yield the folders that a call removes, also by the command `rm`, where they stand in it as whole words."""
+    index, name = flow.index, flow.index.qualified(call.func)
+    if name == "shutil.rmtree":
+        yield from [folder] if (folder := argument(call, "path", 0)) is not None else []
+    for given in (arg.value for arg in call.args[:1] if name in COMMANDS):
+        for made in (given, *(origin.node for origin in flow.origins(given, index.scope_of(given)))):
+            words = [one.value for one in made.elements] if isinstance(made, (cst.List, cst.Tuple)) else [made]
+            pieces = [piece for word in words for piece in (*pieces_of(word, index), " ")]
+            text = "".join(one if isinstance(one, str) else f"\0{number}\0" for number, one in enumerate(pieces))
+            for command in re.split("[;&|]", text):
+                program, _, rest = command.strip().partition(" ")
+                found = re.findall(r"(?<!\S)['\"]?\0(\d+)\0/?['\"]?(?!\S)", rest) if program == "rm" else []
+                yield from (one for number in found if not isinstance(one := pieces[int(number)], str))
 
 
 def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode] = ()) -> bool:
@@ -277,12 +296,15 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
             return True
         if any(is_same(one, folder, flow) for folder in removed):
             return True
-        if isinstance(one, (cst.Name, cst.Attribute, cst.Call)):
+        if isinstance(one, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
             scope = flow.index.scope_of(one)
-            waiting += [origin.node for origin in flow.deep_origins(one, scope)]
+            made = [origin.node for origin in flow.deep_origins(one, scope)]
+            waiting += made
             waiting += [given.value for given in flow.given(one, scope) if given.value is not None]
             added = flow.index.nodes_of(cst.AugAssign)
             waiting += [part.value for part in added if is_same(part.target, one, flow)]
+            if isinstance(one, cst.Subscript) and one not in made:
+                continue  # what else the dict holds is nothing to it
         waiting += children(one)
     return False
 

@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted
+from retrofit.survey.nodes import dotted, method_name, receiver
 from retrofit.survey.slashes import JOIN, PATHS, SAME
 
 #: What makes a path of others.
@@ -41,7 +41,7 @@ def relation(path: cst.BaseExpression, other: cst.BaseExpression, flow: Flow) ->
         "inside" where it is a file or folder in the other one, "apart" where neither can be in the other, and "" for
         what may be the same, holds the other one, or cannot be told.
     """
-    mine, others = _pieces(path, flow.index), _pieces(other, flow.index)
+    mine, others = pieces_of(path, flow.index), pieces_of(other, flow.index)
     while mine and others and _is_one(mine[0], others[0], flow):
         del mine[0], others[0]
     if mine and others and isinstance(mine[0], str) and isinstance(others[0], str):
@@ -62,8 +62,8 @@ def _is_one(piece: str | cst.BaseExpression, other: str | cst.BaseExpression, fl
     return is_same(piece, other, flow)
 
 
-def _pieces(path: cst.BaseExpression, index: Index) -> list[str | cst.BaseExpression]:
-    """Return the texts and expressions of which a path is put together, in their order."""
+def pieces_of(path: cst.BaseExpression, index: Index) -> list[str | cst.BaseExpression]:
+    """Return the texts and expressions of which a path, or a command, is put together, in their order."""
     found: list[str | cst.BaseExpression] = []
     for piece in _taken_apart(path, index):
         if found and isinstance(piece, str) and isinstance(found[-1], str):
@@ -95,5 +95,25 @@ def _taken_apart(node: cst.BaseExpression, index: Index) -> Iterator[str | cst.B
         for number, arg in enumerate(node.args):
             yield from ["/"] if number else []
             yield from _taken_apart(arg.value, index)
+    elif (filled := _filled(node)) is not None:
+        texts, values = filled
+        for number, one in enumerate(texts):
+            yield one
+            yield from _taken_apart(values[number], index) if number < len(values) else []
     else:
         yield node
+
+
+def _filled(node: cst.BaseExpression) -> tuple[list[str], list[cst.BaseExpression]] | None:
+    """Return the texts around what a text is filled with, and that: `"{}/last".format(out)` and `"%s/last" % out`."""
+    if isinstance(node, cst.Call) and method_name(node) == "format" and not any(a.keyword or a.star for a in node.args):
+        text, mark, marks, values = receiver(node), "{}", "{", [arg.value for arg in node.args]
+    elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+        text, mark, marks, right = node.left, "%s", "%", node.right
+        values = [one.value for one in right.elements] if isinstance(right, cst.Tuple) else [right]
+    else:
+        return None
+    written = text.evaluated_value if isinstance(text, (cst.SimpleString, cst.ConcatenatedString)) else None
+    if not isinstance(written, str) or not written.count(mark) == written.count(marks) == len(values):
+        return None
+    return written.split(mark), values

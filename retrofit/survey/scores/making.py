@@ -589,7 +589,7 @@ class Making:
 
     def _runs(self, step: Statement, frame: _Frame, steps: list[Statement]) -> bool | None:
         """Tell whether a call runs a backward pass, None where it depends on what is not told."""
-        answers: list[bool | None] = []
+        answers: list[bool | None] = [False] if self._is_called_without(step, frame) else []
         below = step
         for part in step.around:
             node = part.node
@@ -611,6 +611,18 @@ class Making:
         told = [self._trains(self._called(f, c, frame)) for c, f in within if any(s.scope is f for s in self._steps)]
         answers += [False] * (bool(told) and set(told) == {EVALUATED})
         return False if False in answers else None if None in answers else True
+
+    def _is_called_without(self, step: Statement, frame: _Frame) -> bool:
+        """Whether a statement calls what has a backward pass, and each of its calls rules that out."""
+        if frame.depth >= _DEEP or any(step is one for _, one in self._losses):
+            return False
+        calls = [
+            (call, function)
+            for call in self._index.calls_in(step)
+            if (function := method_run(self._flow, call, frame.kind))
+        ]
+        told = {self._trains(self._called(function, call, frame)) for call, function in calls} - {""}
+        return told == {EVALUATED}
 
     def _may_run(self, statement: Statement, frame: _Frame) -> bool:
         guards = self._index.guards(statement.node)
