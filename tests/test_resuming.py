@@ -402,6 +402,33 @@ def test_the_epoch_of_a_schedule_begins_anew_with_those_of_the_loop(
     assert (lines[lines.index(TAKEN) - 1] == GUARD) is guarded
 
 
+MADE_ANEW = """def make_anew(schedule, optimizer, done):
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    SET
+    return schedule
+
+def main"""
+
+
+@pytest.mark.parametrize(
+    ("turn", "guarded"),
+    [
+        pytest.param("schedule = make_anew(schedule, optimizer, epoch + 1)", False, id="again in the training"),
+        pytest.param("schedule.step()", True, id="before it alone"),
+    ],
+)
+def test_a_schedule_that_is_made_anew_within_the_training_goes_on_in_all_rounds(
+    tmp_path: Path, turn: str, guarded: bool
+) -> None:
+    told = "schedule.last_epoch = done - 1"
+    begun = "schedule = None\nif decays:\n    schedule = make_anew(schedule, optimizer, first)"
+    text = resumed("first = state['epoch'] + 1", begun, f"if epoch % 3 == 0:\n    {turn}")
+    plan = plan_of(tmp_path, text.replace("def main", MADE_ANEW.replace("SET", told), 1))
+    assert plan.questions == []
+    lines = [line.strip() for line in rewritten(plan).splitlines()]
+    assert (lines[lines.index(told) - 1] == GUARD) is guarded
+
+
 CHOSEN = """if not os.path.exists("last.pt"):
         first, stop = 0, False
     else:

@@ -1507,6 +1507,33 @@ def test_best_in_an_item_of_whatever_depth_stays_that_of_all_rounds(tmp_path: Pa
     assert f"{best} = pai_distributed.best_so_far({best})" in changed
 
 
+HANDED_ON = """
+def keep(model, kept):
+    with torch.no_grad():
+        acc = sum(float(model(x)) for x in held_out)
+    if acc > kept["best"]:
+        kept["better"] = True
+    kept["best"] = max(acc, kept["best"])
+
+def run(model, known):
+    keep(model, known)
+    if known["better"]:
+        torch.save(model.state_dict(), "best.pt")
+
+ours, theirs = {"best": 0, "better": False}, {"best": 0, "better": False}
+"""
+
+
+@pytest.mark.parametrize(
+    ("epoch", "carried"), [("run(model, ours)", True), ("run(model, ours if epoch % 2 else theirs)", False)]
+)
+def test_one_that_is_handed_on_from_function_to_function_stays_so_where_it_is_one(
+    tmp_path: Path, epoch: str, carried: bool
+) -> None:
+    changed = rewritten(plan_of(tmp_path, script(epoch, HANDED_ON), Options(mode="max")))
+    assert ('ours["best"] = pai_distributed.best_so_far(ours["best"])' in changed) is carried
+
+
 SINCE = """
 acc = evaluate(model)
 if acc > best:

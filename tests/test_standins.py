@@ -23,6 +23,16 @@ def add_up(value):
     dist.reduce(value, 0)
 
 
+def mean_on(value, first):
+    dist.reduce(value, dst=first)
+    return value / world
+
+
+def mean_by_default(value, first=0):
+    dist.reduce(value, first)
+    return value / world
+
+
 def mean_for_all(value):
     dist.all_reduce(value)
     return value / world
@@ -146,6 +156,8 @@ BEST = "\nbest = max(best, acc)"
         pytest.param(f"acc = reduced(model){BEST}", id="reduced in a function"),
         pytest.param(f"acc = reduced_in_turn(model){BEST}", id="reduced one after the other"),
         pytest.param(f"acc = mean_of(evaluate(model)){BEST}", id="by a helper"),
+        pytest.param(f"acc = mean_on(evaluate(model), 0){BEST}", id="on the rank that is named"),
+        pytest.param(f"acc = mean_by_default(evaluate(model)){BEST}", id="on the rank that is meant by default"),
         pytest.param(f"acc = evaluate(model)\nadd_up(acc)\nacc = acc / world{BEST}", id="by a helper, in place"),
         pytest.param(f"acc = evaluate(model)\ndist.reduce(tensor=acc, dst=0){BEST}", id="in the loop"),
         pytest.param("acc = reduced(model)\nif rank == 0:\n    best = max(best, acc)", id="compared on rank 0"),
@@ -190,11 +202,18 @@ def test_the_mean_of_all_counts_otherwise(tmp_path: Path, epoch: str) -> None:
     assert planned(tmp_path, epoch) == ("(acc, model)", [])
 
 
-@pytest.mark.parametrize("rank", ["1", "args.first"])
+@pytest.mark.parametrize("rank", ["1", "args.first", "y"])
 def test_what_another_rank_has_is_asked(tmp_path: Path, rank: str) -> None:
     _, questions = planned(tmp_path, f"acc = evaluate(model)\ndist.reduce(acc, {rank}){BEST}")
     assert len(questions) == 1
     assert f": dist.reduce(acc, {rank})). Leave it on rank 0" in questions[0]
+
+
+@pytest.mark.parametrize("rank", ["1", "rank", "0)\nlow = mean_on(loss, 1"])
+def test_so_is_what_a_helper_leaves_on_a_rank_that_may_be_another(tmp_path: Path, rank: str) -> None:
+    _, questions = planned(tmp_path, f"acc = mean_on(evaluate(model), {rank}){BEST}")
+    assert len(questions) == 1
+    assert ": dist.reduce(value, dst=first)). Leave it on rank 0" in questions[0]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ class _Loaded:
         self._loaded, self._training = Holding(loads, flow), leading_to(loops, flow)
         self._loads = [index.statement(call) for call in loads]
         self._inside = {loop.statement for loop in loops}
+        self._called = called_in(index, flow, *self._inside)
         self._asked = _within_functions(flow, [one for loop in loops for one in _ending(index, flow, loop)])
 
     def _is_loaded(self, node: cst.CSTNode, here: Statement) -> bool:
@@ -108,11 +109,10 @@ class _Loaded:
     def taking_all(self) -> Iterator[Statement]:
         """Yield what gives an object whatever a checkpoint has for it, the training's own state among that."""
         index, flow = self._index, self._flow
-        scopes = called_in(index, flow, *self._inside)
         changed = {
             flow.member(b.target, b.statement.scope)
             for b in index.bindings
-            if "." in b.target and (b.statement.scope in scopes or not self._inside.isdisjoint(b.statement.path))
+            if "." in b.target and (b.statement.scope in self._called or not self._inside.isdisjoint(b.statement.path))
         }
         known = {flow.member(f"{whole}.{part}".rstrip("."), scope) for (scope, whole), part in self._asked}
         known = changed & (known | {v for loop in self._loops for v in _begun(index, flow, loop)})
@@ -126,10 +126,14 @@ class _Loaded:
                 yield here
 
     def scheduling(self, schedulers: list[Scheduler]) -> Iterator[Statement]:
-        """Yield what sets an attribute of a scheduler from a checkpoint, which no epoch loop can begin anew."""
+        """Yield what sets an attribute of a scheduler from a checkpoint, which no epoch loop can begin anew.
+
+        One that is made anew within the training as well is set to where that is, by a counter that begins anew.
+        """
         for bound, scheduler in _set_in_schedulers(self._flow, schedulers):
             value, here = bound.value, bound.statement
-            resumes = value is not None and self._is_early(here) and self._is_loaded(value, here)
+            early = self._is_early(here) and here.scope not in self._called
+            resumes = early and value is not None and self._is_loaded(value, here)
             if resumes and not _begins_anew(self._flow, self._loops, bound, scheduler):
                 yield here
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import Collective
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.conditions import argument_of
+from retrofit.survey.conditions import argument_of, default_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import argument, dotted
@@ -42,11 +42,20 @@ def _left_on_one(index: Index, flow: Flow, read: Collection[tuple[str, Statement
     return left[0] if left and not shared else None
 
 
-def _rank_of(index: Index, call: cst.Call) -> str:
-    """Return the code of the rank on which a collective leaves its result."""
+def _is_left_on_first(index: Index, flow: Flow, call: cst.Call) -> bool:
+    """Whether a collective leaves its result on rank 0, which all callers of its function may name."""
     known = index.knowledge.named(Collective)[index.qualified(call.func)]
-    rank = next((argument(call, *one) for one in known.rank.items()), None)
-    return index.source.code(rank) if rank is not None else "0"
+    rank, here = next((argument(call, *one) for one in known.rank.items()), None), index.scope_of(call)
+    named, name = [rank], dotted(rank)
+    if name in here.parameters and isinstance(here.node, cst.FunctionDef):
+        callers = flow.callers(here)
+        named = [argument_of(here, one, name) or default_of(here, name) for one in callers] or named
+    return rank is None or all(one is not None and _is_zero(flow, one) for one in named)
+
+
+def _is_zero(flow: Flow, node: cst.BaseExpression) -> bool:
+    made = flow.origins(node, flow.index.scope_of(node))
+    return {flow.index.source.code(one.node) for one in made} == {"0"}
 
 
 def _given(index: Index, flow: Flow, collectives: Mapping[str, Collective]) -> Iterator[_Given]:
@@ -86,4 +95,4 @@ def tell_ranks(flow: Flow, score: Score, candidate: Candidate, making: Making) -
     call = _left_on_one(index, flow, making.read_for(candidate.node, candidate.call))
     if call is not None:
         told = f"{index.place(call, score.file)}: {index.source.code(call)}"
-        score.alone, score.elsewhere = (told, "") if _rank_of(index, call) == "0" else ("", told)
+        score.alone, score.elsewhere = (told, "") if _is_left_on_first(index, flow, call) else ("", told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -94,7 +95,7 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
     root, bracket, key = holder.partition("[")
     variable, names = flow.variable(root, keeper), [root]
     if root in keeper.parameters:
-        given = {dotted(source.value) for source in flow.sources(variable) if source.scope is loop.scope}
+        given = {*_given_by(flow, loop, root, keeper, set())}
         return f"{own}{bracket}{key}" if len(given) == 1 and (own := given.pop()) else ""
     if root.startswith("self."):
         calls = [call for call in index.calls if in_loop(index, loop, call)]
@@ -105,3 +106,14 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
     elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
         return ""  # an assignment would make it a variable of the loop's function, or file
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
+
+
+def _given_by(flow: Flow, loop: EpochLoop, name: str, scope: Scope, seen: set[Scope]) -> Iterator[str | None]:
+    """Yield what the epoch loop calls that which a function gets as a parameter, also through functions between."""
+    seen.add(scope)
+    for source in flow.sources(flow.variable(name, scope)):
+        given = dotted(source.value)
+        if source.scope is loop.scope:
+            yield given
+        elif given in source.scope.parameters and source.scope not in seen:
+            yield from _given_by(flow, loop, given, source.scope, seen)
