@@ -892,3 +892,54 @@ def test_a_restored_number_that_the_model_counts_on_from_begins_anew_where_it_is
     if anew:
         again = plan_of(tmp_path, rewritten(plan), Options(metric="acc", mode="max"))
         assert "train.py" not in [file.path.name for file in again.files]
+
+
+PLANNED = """import argparse
+import torch
+from torch.optim.lr_scheduler import CosineAnnealingLR, StepLR
+
+def begin(path):
+    return torch.load(path)["epoch"]
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--resume", action="store_true")
+args = parser.parse_args()
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+first = 1
+if args.resume:
+    first = begin("last.pt") + 1
+    SCHEDULED
+else:
+    scheduler = CosineAnnealingLR(optimizer, 10)
+model = torch.nn.DataParallel(model)
+for epoch in range(first, 11):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    scheduler.step()
+    acc = evaluate(model)
+    torch.save({"epoch": epoch, "model": model.state_dict()}, "last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "anew"),
+    [
+        pytest.param("scheduler = CosineAnnealingLR(optimizer, 10 - first + 1)", True, id="for the epochs left"),
+        pytest.param("left = 11 - first\n    scheduler = CosineAnnealingLR(optimizer, left)", True, id="by a name"),
+        pytest.param("scheduler = CosineAnnealingLR(optimizer, 10)", False, id="for all epochs"),
+        pytest.param("scheduler = StepLR(optimizer, 3, last_epoch=first - 1)", False, id="its last epoch"),
+    ],
+)
+def test_a_schedule_for_the_epochs_left_is_made_for_those_of_the_first_round(
+    tmp_path: Path, scheduled: str, anew: bool
+) -> None:
+    """A checkpoint of the round before says that none is left, or fewer than there are."""
+    plan = plan_of(tmp_path, PLANNED.replace("SCHEDULED", scheduled), Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    written = rewritten(plan)
+    assert ('first = pai_distributed.from_the_start(begin("last.pt") + 1, "first", just_read=True)' in written) is anew
+    assert ('first = pai_distributed.from_the_start(first, "first")' in written) is anew

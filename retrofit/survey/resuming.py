@@ -47,7 +47,7 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop], scheduler
     whole = (*loaded.leaving(), *loaded.taking_all(), *loaded.scheduling(schedulers))
     found = dict.fromkeys(whole, "") | loaded.taking()
     ending = [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
-    return [*ending, *loaded.scheduled_by_hand(counters), *loaded.counted_in_modules()]
+    return [*ending, *loaded.scheduled_by_hand(counters), *loaded.counted_on_from(schedulers)]
 
 
 class _Loaded:
@@ -150,8 +150,11 @@ class _Loaded:
                     if flow.variable(name := dotted(part) or "", here.scope) in restored:
                         yield Resumption(node=part, index=index, anchors={"number": part}, number=name)
 
-    def counted_in_modules(self) -> Iterator[Resumption]:
-        """Yield what a checkpoint gives to a number with which a loop begins, and of which a module makes its own."""
+    def counted_on_from(self, schedulers: list[Scheduler]) -> Iterator[Resumption]:
+        """Yield what a checkpoint gives to a number with which a loop begins, where more than the loop goes by it.
+
+        A module makes its own of it, or a scheduler is made for the epochs that are left.
+        """
         index, flow = self._index, self._flow
         begins = [(loop, name) for loop in self._loops for name in _begin_names(loop)]
         for bound, (loop, name) in product(index.bindings, begins):
@@ -167,7 +170,8 @@ class _Loaded:
                 for part in named_in(one.value)
                 if _is_same(flow, dotted(part) or "", one.statement.scope, name, loop.scope)
             )
-            if next(made, None) is not None:
+            left = any(map(Holding([value], flow).holds, _settings_of(schedulers)))
+            if left or next(made, None) is not None:
                 loop.resumed += [name] if name not in loop.resumed else []
                 yield Resumption(node=value, index=index, anchors={"number": value}, number=name, read=True)
 
@@ -326,6 +330,12 @@ def _set_in_schedulers(flow: Flow, schedulers: list[Scheduler]) -> Iterator[tupl
             scheduler = cst.parse_expression(held)
             if not made.isdisjoint(flow.deep_origins(scheduler, bound.statement.scope)):
                 yield bound, scheduler
+
+
+def _settings_of(schedulers: list[Scheduler]) -> Iterator[cst.BaseExpression]:
+    """Yield what schedulers are made with, but for the optimizer and the last epoch, which begins anew by itself."""
+    for call in (one.node for one in schedulers if isinstance(one.node, cst.Call)):
+        yield from (arg.value for arg in call.args[1:] if arg.keyword is None or arg.keyword.value != "last_epoch")
 
 
 def _begins_anew(flow: Flow, loops: list[EpochLoop], bound: Binding, scheduler: cst.BaseExpression) -> bool:
