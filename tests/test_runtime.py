@@ -2043,8 +2043,9 @@ def test_a_round_that_trains_another_model_is_told(
 class Bar:
     """A progress bar."""
 
-    def __init__(self, iterable: Any) -> None:
-        self.iterable, self.total = iterable, len(iterable)
+    def __init__(self, iterable: Any, n: int = 0, total: int | None = None) -> None:
+        self.iterable, self.n = iterable, n
+        self.total = len(iterable) if total is None else total
 
     def __iter__(self) -> Any:
         return iter(self.iterable)
@@ -2055,6 +2056,8 @@ class Bar:
     [
         (lambda numbers: numbers, [0, 1, 2]),
         (Bar, [0, 1, 2]),
+        (lambda numbers: Bar(numbers, numbers.start, 3), [0, 1, 2]),
+        (lambda numbers: Bar(numbers, total=3), [0, 1, 2]),
         (list, [2]),
         (lambda numbers: Bar(list(numbers)), [2]),
     ],
@@ -2072,7 +2075,7 @@ def test_a_later_round_begins_where_the_first_one_did_however_its_epochs_are_sho
     list(helper._pai_from_the_start(shown(range(3))))
     monkeypatch.setattr(helper._pai, "switch_time", 1.0)
     planned = helper._pai_from_the_start(shown(range(2, 3)))
-    assert not isinstance(planned, Bar) or planned.total == len(told)
+    assert not isinstance(planned, Bar) or (planned.n, planned.total) == (0, len(told))
     assert list(planned) == told
 
 

@@ -4891,6 +4891,29 @@ def test_a_list_that_stands_in_the_script_is_no_command_line(given: str, read: b
         assert found.loops[0].arguments == ("args" if read else None)
 
 
+@pytest.mark.parametrize(
+    ("called", "read"),
+    [
+        pytest.param("main(['--lr', '1'])", False, id="a list"),
+        pytest.param("given = ['--lr', '1']\nmain(given)", False, id="by a name"),
+        pytest.param("main()", True, id="none"),
+        pytest.param("main(sys.argv[1:])", True, id="the command line"),
+        pytest.param("main(['--lr', '1'] + sys.argv[1:])", True, id="more than a list"),
+        pytest.param("given = ['--lr', '1']\ngiven.extend(sys.argv[1:])\nmain(given)", True, id="extended"),
+        pytest.param("given = ['--lr', '1']\ngiven += sys.argv[1:]\nmain(given)", True, id="added to"),
+        pytest.param("main(['--lr', '1'] if debug else None)", True, id="a list or none"),
+    ],
+)
+def test_a_list_that_is_handed_to_the_function_that_parses_it_is_no_command_line(called: str, read: bool) -> None:
+    found = survey_of(
+        "import argparse, sys\ndef main(given=None):\n    parser = argparse.ArgumentParser()\n"
+        "    parser.add_argument('--lr')\n    args = parser.parse_args(given)\n"
+        f"    for epoch in range(3):\n        for x in y:\n            loss.backward()\n{called}\n"
+    )
+    assert bool(found.parsers) is read
+    assert found.loops[0].arguments == ("args" if read else None)
+
+
 # Frameworks
 
 

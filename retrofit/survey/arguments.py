@@ -27,11 +27,22 @@ _TEXTS = frozenset(
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 
 
-def _reads(call: cst.Call) -> bool:
-    """Whether a call parses the command line, not a list that stands there: `parse_args([])`, `'-a 1'.split()`."""
-    given = argument(call, "args", 0)
-    listed = isinstance(receiver(given) or given, (cst.List, cst.Tuple, cst.SimpleString))
-    return method_name(call) in _PARSE_METHODS and not listed
+def _reads(call: cst.Call, flow: Flow) -> bool:
+    """Whether a call parses the command line, not a list that stands in the script: `parse_args([])`, `'-a 1'.split()`.
+
+    Nor one that it has under a name, and to which it adds nothing: `main(["--lr", "0.1"])`.
+    """
+    if method_name(call) not in _PARSE_METHODS:
+        return False
+    given, index = argument(call, "args", 0), flow.index
+    if given is None:
+        return True
+    made = flow.deep_origins(receiver(given) or given, index.scope_of(call))
+    if not made or not all(isinstance(one.node, (cst.List, cst.Tuple, cst.SimpleString)) for one in made):
+        return True
+    filled = [one for _, one in index.method_calls("append", "extend", "insert")]
+    added = [*filled, *(one.target for one in index.nodes_of(cst.AugAssign))]
+    return any(not made.isdisjoint(flow.deep_origins(one, index.scope_of(one))) for one in added)
 
 
 def is_namespace(node: cst.BaseExpression, flow: Flow) -> bool:
@@ -55,7 +66,7 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
     parsed = {
         origin
         for call, parser in index.method_calls(*_PARSE_METHODS)
-        if _reads(call)
+        if _reads(call, flow)
         for origin in flow.deep_origins(parser, index.scope_of(call))
     }
     found = []
@@ -68,7 +79,7 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
 
 def first_reading(index: Index, flow: Flow) -> Statement | None:
     """Return the entry script's own statement that is the first to read the command line, None for none."""
-    reading = [index.statement(call) for call, _ in index.method_calls(*_PARSE_METHODS) if _reads(call)]
+    reading = [index.statement(call) for call, _ in index.method_calls(*_PARSE_METHODS) if _reads(call, flow)]
     ways = [way.path[0] for one in reading for way in flow.leading(one) if way.scope is index.scope]
     return min(ways, key=lambda way: way.order, default=None)
 
@@ -92,7 +103,7 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     reading = [
         call
         for call, parsing in index.method_calls(*_PARSE_METHODS)
-        if _reads(call) and Origin(construction) in flow.deep_origins(parsing, index.scope_of(call))
+        if _reads(call, flow) and Origin(construction) in flow.deep_origins(parsing, index.scope_of(call))
     ]
     elsewhere = [call for call in reading if index.file(call) is not index.entry]
     parser.early = any(index.scope_of(call).parent is None for call in elsewhere)
@@ -175,7 +186,7 @@ class Namespaces:
         self._origins = {
             Origin(call, item)
             for call in index.calls
-            if _reads(call) and not self._is_replaced(index.target_of(call), index.scope_of(call), [call])
+            if _reads(call, flow) and not self._is_replaced(index.target_of(call), index.scope_of(call), [call])
             for item in ((0,) if method_name(call) == "parse_known_args" else (None,))
         } | self._returned()
         self._known: dict[Scope, str | None] = {}
@@ -187,10 +198,10 @@ class Namespaces:
         for node, scope in self._index.returns:
             value = node.value
             if isinstance(value, cst.Call) and method_name(value):
-                parses = method_name(value) == "parse_args" and _reads(value)
+                parses = method_name(value) == "parse_args" and _reads(value, self._flow)
             else:
                 made = [origin.node for origin in self._flow.origins(value, scope)] if value is not None else []
-                read = [node for node in made if isinstance(node, cst.Call) and _reads(node)]
+                read = [node for node in made if isinstance(node, cst.Call) and _reads(node, self._flow)]
                 parses = bool(read) and not self._is_replaced(dotted(value) or "", scope, read)
             if parses:
                 found.update(Origin(call) for call in self._flow.callers(scope))

@@ -149,14 +149,17 @@ multiprocessing.process.BaseProcess.run = _pai_run_to_end  # type: ignore[method
 def _pai_from_the_start(planned: Any) -> Any:
     """The epochs as the first round had them: a checkpoint of an earlier round says how far that has come, not this.
 
-    Also those of a progress bar, such as `trange(start, epochs)`, which knows how many there are.
+    Also those of a progress bar, such as `trange(start, epochs, initial=start, total=epochs)`, which knows how many
+    there are, and may count those of before among them.
     """
     if isinstance(planned, range):
         return _pai_first_range(planned)
-    for name, held in list(getattr(planned, "__dict__", {}).items()):
-        if isinstance(held, range) and getattr(planned, "total", None) == len(held):
+    bar = getattr(planned, "__dict__", {})
+    for name, held in list(bar.items()):
+        if isinstance(held, range) and isinstance(bar.get("total"), int):
             first = _pai_first_range(held)
-            vars(planned).update({name: first, "total": len(first)})
+            before = max(0, bar.get("n", 0) + len(held) - len(first))
+            bar.update({name: first, "total": before + len(first), "n": before})
     return planned
 
 
