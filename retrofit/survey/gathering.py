@@ -219,6 +219,8 @@ class Gathered:
             for number, element in enumerate(target.elements):
                 if values is not None and len(values) == len(target.elements):
                     self._bind(element.value, values[number].value, statement)
+                elif isinstance(element.value, (cst.Tuple, cst.List)):  # of which part of it, an item does not say
+                    self._bind(element.value, None, statement)
                 else:
                     self._bind_name(element.value, value, number, statement)
         else:

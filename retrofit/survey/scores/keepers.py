@@ -437,11 +437,11 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
         if any(isinstance(one, (cst.Assign, cst.AnnAssign, cst.AugAssign)) for one in index.ancestors(call)):
             continue  # the loop takes what is made of it: `loss = 1 - validate(model)`
         for value in index.returned(function):
-            for _, part in returned_parts(index, value):
+            for key, part in returned_parts(index, value):
                 code = index.source.code(part)
-                direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
-                if direction and not written_items(index, part) and runs_with_its_statement(index, call):
-                    candidate = Candidate(part, told_by_name(code), f"{index.place(part)}: {index.source.code(part)}")
+                name = key if direction_of(key) else "" if "-" in code else code  # `1 - acc` is as good as it is low
+                if direction_of(name) and not written_items(index, part) and runs_with_its_statement(index, call):
+                    candidate = Candidate(part, told_by_name(name), f"{index.place(part)}: {code}")
                     handed = _handed_back(index, flow, loop, function, call, candidate)
                     yield from [handed] if handed is not None else []
 

@@ -7,10 +7,11 @@ from itertools import chain
 
 import libcst as cst
 
+from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
-from retrofit.survey.nodes import dotted, key_of, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, key_of, last_name, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.given import STEPS_SCHEDULER
@@ -35,9 +36,11 @@ from retrofit.survey.scores.validation import (
 )
 from retrofit.survey.scores.values import (
     bare_of,
+    element_of,
     formatted,
     in_loop,
     is_object,
+    is_set_by_variable,
     root_of,
     target_node,
     without_margin,
@@ -92,7 +95,9 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
         for name, place in _Dropped(index, flow, loop).measures():
             found.setdefault(name, place)
         for name, node in _taken(index, flow, loop):
-            found.setdefault(name, index.place(node, loop.file))
+            nameless = name.isidentifier() and isinstance(node, cst.BaseExpression)
+            shown = f": {index.source.code(node)}" if nameless else ""
+            found.setdefault(name, index.place(node, loop.file) + shown)
         making = Making(index, flow, loop)
         for name, average in collected_values(index, loop, making):
             if not any(
@@ -146,7 +151,8 @@ class _Dropped:
         for name, node in chain(self._variables(), self._items(), self._returned(), self._stepped()):
             known.setdefault(name, node)
         told = Told(self._index, self._flow, self._loop)
-        for function in [*self._mute, *([] if known else self._functions)]:
+        plain = all(self._is_sum(name, node) for name, node in known.items())
+        for function in [*self._mute, *(self._functions if plain else [])]:
             for name, node in told.by(function):
                 known.setdefault(f"{function.name}:{name}", node)
         index, flow, loop = self._index, self._flow, self._loop
@@ -159,6 +165,11 @@ class _Dropped:
                 where = index.bound([name], other)[0].statement.node
                 if brought(index, flow, loop, f"{other.name}:{name}", where) is not None:
                     yield f"{other.name}:{name}", _place_in(index, where, loop)
+
+    def _is_sum(self, name: str, node: cst.CSTNode) -> bool:
+        """Whether a variable is only added to, so that what is made of it may be told elsewhere."""
+        bound = self._index.bound([name], self._index.scope_of(node))
+        return bool(bound) and all(changes(one) or isinstance(one.value, (cst.Integer, cst.Float)) for one in bound)
 
     def _counts(self, target: str, scope: Scope) -> bool:
         if scope not in self._functions or not direction_of(target):
@@ -180,8 +191,7 @@ class _Dropped:
                 if not any(ratio is bare_of(b.value) for b in named if b.value is not None):  # else it has a name
                     yield index.source.code(ratio), ratio
                 continue
-            around = [part.node for part in binding.statement.ancestors if part.scope is scope]
-            if meter or not any(isinstance(node, (cst.For, cst.While)) for node in around) or _after_batches(binding):
+            if meter or not _in_turns(binding) or _after_batches(binding):
                 yield meter or target, binding.statement.node
 
     def _stepped(self) -> Iterator[tuple[str, cst.CSTNode]]:
@@ -207,9 +217,11 @@ class _Dropped:
 
     def _items(self) -> Iterator[tuple[str, cst.CSTNode]]:
         for item in self._index.items:
-            known = key_of(cst.parse_expression(item.target)) is not None
-            if known and self._counts(item.target, item.statement.scope):
+            known, scope = key_of(cst.parse_expression(item.target)) is not None, item.statement.scope
+            if known and self._counts(item.target, scope) and not _is_of_a_batch(item):
                 yield item.target, item.statement.node
+            elif is_set_by_variable(item) and changes(item) and scope in self._functions:
+                yield f"{item.target.partition('[')[0]}[...]", item.statement.node
 
     def _returned(self) -> Iterator[tuple[str, cst.CSTNode]]:
         index = self._index
@@ -221,7 +233,7 @@ class _Dropped:
                 if function in self._training and not self._counts(name, function):
                     continue
                 if name not in ("", "None", *named) and not any(one.startswith(f"{name}[") for one in named):
-                    shown = numbers_in(index, function, name)
+                    shown = numbers_in(index, self._flow, function, name)
                     named |= set(shown)
                     yield from ((one, value) for one in shown)
 
@@ -234,9 +246,15 @@ def _taken(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, cst
         whole = kinds.of(node)[0] not in ("", SEVERAL_VALUES)
         numbers = items_of(index, flow, loop, binding, call)
         known = numbers is None or any(kinds.of(one)[0] != TEXT for one in numbers)
-        if kinds.is_mute(binding) or (known and not whole) or making.of(node) == TRAINED:
+        if kinds.is_mute(binding) or making.of(node) == TRAINED:
             continue
         values = returned_values(index, flow, call, binding.item)
+        if known and not whole:
+            if binding.item is not None and not direction_of(binding.target):  # else it is a candidate by its name
+                parts = [element_of(value, binding.item) for value in index.returned(flow.called(call))]
+                shown = [one for one in [*parts, *values] if one is not None]
+                yield from ((binding.target, one) for one in shown if direction_of(index.source.code(one)))
+            continue
         items: list[tuple[str, cst.CSTNode]] = [
             (key, item)
             for value in values
@@ -266,9 +284,20 @@ def _parts_of(
         if in_loop(index, loop, b.statement.node)
         if _of_coco(b) and b.value is not None and root_of(b.value) == binding.target
     }
-    parts = coco or dict(_numbers_of(index, loop, binding, holder))
+    parts = coco or {**dict(_numbers_of(index, loop, binding, holder)), **dict(_made_of(index, loop, binding))}
     told = direction_of(binding.target) or SEVERAL.search(binding.target) or binding.item is None
     yield from (parts or ({f"{binding.target}.ATTRIBUTE": call} if told else {})).items()
+
+
+def _made_of(index: Index, loop: EpochLoop, whole: Binding) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield the variables, named as measures are, that the loop makes of an object: `acc, iou = matrix.compute()`."""
+    made = {whole.target}
+    for one in index.bindings:
+        later = one.statement.order > whole.statement.order and in_loop(index, loop, one.statement.node)
+        if later and one.value is not None and root_of(one.value) in made:
+            made.add(one.target)
+            if direction_of(one.target):
+                yield one.target, one.statement.node
 
 
 def _numbers_of(
@@ -334,6 +363,19 @@ def _searched(index: Index, function: Scope, best: str) -> bool:
     values = [b.value for b in index.bound([best], function)]
     constants = (cst.Integer, cst.Float, cst.UnaryOperation)
     return not outlives(function, best) and any(isinstance(value, constants) for value in values)
+
+
+def _in_turns(binding: Binding) -> bool:
+    """Whether a value is made in a loop of its function."""
+    here = binding.statement
+    return any(isinstance(part.node, (cst.For, cst.While)) for part in here.ancestors if part.scope is here.scope)
+
+
+def _is_of_a_batch(item: Binding) -> bool:
+    """Whether an item is set anew in each turn of a loop, and so is the last batch's when that is over."""
+    held = item.target.partition("[")[0]
+    adds = changes(item) or (item.value is not None and mentions(item.value, [held]))
+    return _in_turns(item) and not adds and not _after_batches(item)
 
 
 def _after_batches(binding: Binding) -> bool:

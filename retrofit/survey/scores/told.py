@@ -12,6 +12,7 @@ from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.scopes import Scope
 from retrofit.survey.scores.filling import Filling
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
+from retrofit.survey.scores.validation import returned_values
 from retrofit.survey.scores.values import (
     bare_of,
     formatted,
@@ -93,7 +94,7 @@ class Told:
         elif self._may_be_measured(name.value, function):
             kind, _ = self._kinds.of(name)
             if kind == SEVERAL:
-                yield from numbers_in(index, function, name.value)
+                yield from numbers_in(index, self._flow, function, name.value)
             elif not kind:
                 yield name.value
 
@@ -119,9 +120,13 @@ class Told:
         return any(not any(isinstance(part.node, loops) for part in parts) for parts in around)
 
 
-def numbers_in(index: Index, function: Scope, name: str) -> list[str]:
+def numbers_in(index: Index, flow: Flow, function: Scope, name: str) -> list[str]:
     """Return how the numbers in a function's variable are written, `name[...]` for unknown ones of a collection."""
-    values = [b.value for b in index.bound([name], function)]
+    bound = index.bound([name], function)
+    values = [b.value for b in bound]
+    values += [
+        one for b in bound if isinstance(b.value, cst.Call) for one in returned_values(index, flow, b.value, b.item)
+    ]
     items = [item for value in values if value is not None for item in written_items(index, value)]
     told = [f"{name}[{key}]" for key, item in items if direction_of(key) or direction_of(index.source.code(item))]
     several = any(value is not None and is_collection(index, value) for value in values)

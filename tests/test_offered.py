@@ -1,0 +1,95 @@
+"""What the question for a score offers of a validation, and that each of it is taken when it is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import script, survey_of
+
+#: A validation that goes through batches, and ends somehow.
+VALIDATE = """
+def evaluate(model):
+    model.eval()
+    total = hits = n = 0
+    stats, sums = {}, defaultdict(float)
+    with torch.no_grad():
+        for x, y in val_loader:
+            out = model(x)
+            BATCH
+            total += cost(out, y).item()
+            hits += right(out, y)
+            n += len(x)
+    END
+
+
+def rates(hits, n):
+    return {'top1': hits / n, 'error': 1 - hits / n, 'n': n}
+
+
+class Matrix:
+    def __init__(self, hits):
+        self.parts = hits
+
+    def compute(self):
+        return self.parts[0], self.parts[1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "epoch", "offered"),
+    [
+        pytest.param(
+            "avg_loss = total / n\n    return avg_loss, hits / n, n",
+            "a, b, c = evaluate(model)\nprint(a, b, c)",
+            {"a": "avg_loss", "b": "hits / n"},
+            id="parts of a tuple by what they are",
+        ),
+        pytest.param(
+            "print(rates(hits, n))\n    m = rates(hits, n)\n    print(m)",
+            "evaluate(model)",
+            {"hits": "", "evaluate:m['top1']": "", "evaluate:m['error']": ""},
+            id="items of what another function gives",
+        ),
+        pytest.param(
+            "return Matrix(hits)",
+            "matrix = evaluate(model)\nparts = matrix.compute()\nacc, iou = parts[:]\nprint(acc, iou)",
+            {"acc": "", "iou": ""},
+            id="what the loop makes of an object",
+        ),
+        pytest.param(
+            "print(1)",
+            "evaluate(model)",
+            {"hits": "", "sums[...]": ""},
+            id="sums by a key that is worked out, and nothing of one batch",
+        ),
+    ],
+)
+def test_the_numbers_of_a_validation_are_offered(end: str, epoch: str, offered: dict[str, str]) -> None:
+    batch = "stats['loss'] = cost(out, y)\n            for key in names:\n                sums[key] += stats[key]"
+    text = script(epoch, VALIDATE.replace("END", end).replace("BATCH", batch if "sums[...]" in offered else "pass"))
+    found = survey_of(text)
+    assert found.scores == []
+    assert {name: place.partition(": ")[2] for name, place in found.measures} == offered
+    for name in offered:
+        (score,) = survey_of(text, name.replace("...", "'loss'"), "max").scores
+        assert (score.known, score.unfit[0]) == (True, ""), name
+
+
+def test_an_item_that_is_summed_over_batches_is_offered() -> None:
+    before = VALIDATE.replace("BATCH", "stats['loss'] += cost(out, y)").replace("END", "print(stats)")
+    assert [name for name, _ in survey_of(script("evaluate(model)", before)).measures] == ["hits", "stats['loss']"]
+
+
+def test_a_value_whose_name_and_making_tell_nothing_is_not_offered() -> None:
+    before = VALIDATE.replace("BATCH", "pass").replace("END", "return n, 2 * n")
+    assert survey_of(script("a, b = evaluate(model)", before)).measures == []
+
+
+def test_keys_of_a_dict_that_the_loop_drops_tell_what_its_items_are() -> None:
+    end = "return {'val_loss': total / n, 'acc': hits / n, 'error': 1 - hits / n, 'n': n}"
+    found = survey_of(script("evaluate(model)", VALIDATE.replace("BATCH", "pass").replace("END", end))).scores
+    assert [(s.expression, s.direction) for s in found] == [
+        ("total / n", "min"),
+        ("hits / n", "max"),
+        ("1 - hits / n", "min"),
+    ]
