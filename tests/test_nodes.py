@@ -575,3 +575,30 @@ def test_a_script_with_the_helper_in_it_is_for_one_machine(run: Run) -> None:
     run.launcher.write_text(launch_script(TEMPLATE, Launch("train.py", "PAI", program=program)))
     assert run(NNODES="2", NODE_RANK="0", MASTER_ADDR="127.0.0.1") == 2
     assert "is for one machine" in run.said
+
+
+FAILS = """
+import sys
+from rehearsing import Rehearsal
+class Training:
+    helper, here, folder, script, training, told = "", ".", ".", "train.py", ["train.py"], {}
+    def fail(self, status, why): sys.exit(status)
+one = Rehearsal(Training())
+one.folder = "."
+one._fail(1, "the initialisation", ["train.py:8: ValueError: not enough values to unpack"], "3 s")
+"""
+
+
+@pytest.mark.parametrize(("program", "told"), [(["stty", "size"], True), (["cat", "nothing"], False)])
+def test_a_rehearsal_that_fails_says_that_a_program_asks_for_the_terminal(
+    tmp_path: Path, program: list[str], told: bool
+) -> None:
+    with (tmp_path / "output.log").open("wb") as log:
+        subprocess.run(program, stdin=subprocess.DEVNULL, stderr=log, env={**os.environ, "LC_ALL": "C"}, check=False)
+    environment = {"PYTHONPATH": str(HELPER / "nodes"), "PYTHONDONTWRITEBYTECODE": "1"}
+    failed = subprocess.run(
+        [sys.executable, "-c", FAILS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert failed.returncode == 1
+    assert ("Inappropriate ioctl for device), and this may be why" in failed.stderr) is told
+    assert "The rehearsal failed in the initialisation, after 3 s:\n    train.py:8: ValueError" in failed.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -185,6 +186,13 @@ class Rehearsal:
     def _fail(self, status: int, stage: str, lines: list[str], seconds: str) -> NoReturn:
         shown = "".join(f"\n    {line}" for line in lines)
         say(f"The rehearsal failed in {stage}, after {seconds}:{shown}", 2)
+        asks = next((line for line in self._lines("output.log") if os.strerror(errno.ENOTTY) in line), "").strip()
+        if asks:
+            say(
+                f"A program asks for the terminal, which nothing has that training starts ({asks}), and this may be "
+                "why. Take a size that is there without one: shutil.get_terminal_size().columns",
+                2,
+            )
         folder, self.folder = self.folder, ""  # to be looked into
         if stage == INITIALISATION and self.ways == list(WAYS) and any(map(OF_DEVICES.search, lines[-5:])):
             say(SEES_ONE, 2)
