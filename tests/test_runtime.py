@@ -980,9 +980,18 @@ def test_a_rate_that_the_library_moves_is_as_it_was_in_the_second_epoch(
     assert helper._pai_is_planned() is planned
 
 
-@pytest.mark.parametrize(("length", "planned"), [({}, False), ({"t_total": 40}, True), ({"t_total": -1}, False)])
+@pytest.mark.parametrize(
+    ("length", "planned"),
+    [
+        ({}, False),
+        ({"t_total": 40}, True),
+        ({"t_total": -1}, False),
+        ({"schedule": SimpleNamespace(warmup=0.1, t_total=40.0)}, True),
+        ({"schedule": SimpleNamespace(warmup=0.1, t_total=-1.0)}, False),
+    ],
+)
 def test_an_optimizer_that_knows_how_long_it_trains_ends_as_planned(
-    helper: ModuleType, perforate: Callable[..., Any], length: dict[str, int], planned: bool
+    helper: ModuleType, perforate: Callable[..., Any], length: dict[str, Any], planned: bool
 ) -> None:
     import torch
 

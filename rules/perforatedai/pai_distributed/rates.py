@@ -78,10 +78,16 @@ def _pai_has_faded() -> bool:
 
 
 def _pai_knows_its_length() -> bool:
-    """Does the optimizer scale its rate within its steps, by how many there are to be, as BertAdam does?"""
-    optimizer = _pai_registered_optimizer()
+    """Does the optimizer scale its rate within its steps, by how many there are to be, as BertAdam does?
+
+    It may have that number from a schedule, an object, that it keeps among its settings.
+    """
     lengths = ("t_total", "total_steps", "num_training_steps")
-    return any(group.get(name, 0) > 0 for group in getattr(optimizer, "param_groups", ()) for name in lengths)
+    for group in getattr(_pai_registered_optimizer(), "param_groups", ()):
+        settings = (group, *(getattr(one, "__dict__", {}) for one in group.values()))
+        if any(one.get(name, 0) > 0 for one in settings for name in lengths):
+            return True
+    return False
 
 
 def _pai_note_rates(optimizer: torch.optim.Optimizer) -> None:
