@@ -36,7 +36,21 @@ def begun(text: str) -> str:
             "copytree('src', args.out, dirs_exist_ok=not args.perf",
             id="copied",
         ),
+        pytest.param("os.makedirs(time.strftime('%d-%H%M'))", "exist_ok=not args.perf", id="named by the minute"),
+        pytest.param(
+            "from datetime import datetime\nout = Path('runs') / datetime.now().strftime('%Y-%m-%d')\nout.mkdir()",
+            "out.mkdir(exist_ok=not args.perf",
+            id="named by the day",
+        ),
+        pytest.param(
+            "from datetime import datetime\nos.mkdir(f'{datetime.now():%H%M}')",
+            "exist_ok=not args.perf",
+            id="by a format",
+        ),
         pytest.param("Path(args.out).mkdir()", "Path(args.out).mkdir(exist_ok=not args.perf", id="a path's method"),
+        pytest.param(
+            "out = 'runs' / Path(args.out)\nout.mkdir()", "out.mkdir(exist_ok=not args.perf", id="behind a text"
+        ),
         pytest.param(
             "out = Path('runs') / args.name\nout.mkdir(parents=True)", "True, exist_ok=not args.perf", id="of a path"
         ),
@@ -314,7 +328,14 @@ def test_a_folder_that_must_be_new_may_be_known_by_a_name(tmp_path: Path) -> Non
         pytest.param("try:\n    os.makedirs(args.out)\nexcept PermissionError:\n    sys.exit(1)", id="forbidden"),
         pytest.param("try:\n    args.start()\nexcept FileExistsError:\n    sys.exit(1)", id="made elsewhere"),
         pytest.param("os.makedirs(os.path.join('runs', str(time.time())))", id="with the time in it"),
-        pytest.param("now = time.strftime('%d')\nout = f'runs/{now}'\nos.makedirs(out)", id="with a name for the time"),
+        pytest.param(
+            "from datetime import datetime\nos.mkdir(f'{datetime.now():%d-%H:%M:%S}')",
+            id="with the seconds by a format",
+        ),
+        pytest.param("from datetime import datetime\nos.mkdir(f'{datetime.now()}')", id="with the whole time"),
+        pytest.param(
+            "now = time.strftime('%d-%H%M%S')\nout = f'runs/{now}'\nos.makedirs(out)", id="with a name for the time"
+        ),
         pytest.param("remote.mkdir(args.out)", id="of another kind"),
         pytest.param("if os.path.exists('STOP'):\n    raise SystemExit", id="written by somebody else"),
         pytest.param(

@@ -227,7 +227,7 @@ def _made(index: Index, flow: Flow, call: cst.Call, told: list[cst.If]) -> NewFo
         True for one in around if isinstance(one, cst.If) and one not in told for _ in _asked_for(index, one.test)
     )
     minded = dotted(allowed) != "False" or looked or any(isinstance(one, cst.Try) for one in around)
-    if minded or path is None or is_fresh(path, flow):
+    if minded or path is None or is_fresh(path, flow, to_the_second=True):
         return None
     maker = f"{index.source.code(call.func).rpartition('.')[0]}.{made.instead}" if made.instead else ""
     return NewFolder(node=call, index=index, makes=keyword, maker=maker, anchors={"call": call, "function": call.func})
@@ -242,13 +242,10 @@ def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow, seen: set[cst.C
         if isinstance(made, cst.Call) and flow.index.qualified(made.func).startswith("pathlib."):
             return True
         of = made.func if isinstance(made, cst.Call) else made
+        inner = [of.value] if isinstance(of, cst.Attribute) else []
         if isinstance(of, cst.BinaryOperation) and isinstance(of.operator, cst.Divide):
-            inner = of.left
-        elif isinstance(of, cst.Attribute):
-            inner = of.value
-        else:
-            continue
-        if _is_path(inner, flow.index.scope_of(inner), flow, seen):
+            inner = [of.left, of.right]  # `"runs" / path` is one as well
+        if any(_is_path(one, flow.index.scope_of(one), flow, seen) for one in inner):
             return True
     return False
 
@@ -281,8 +278,17 @@ def _removed(call: cst.Call, flow: Flow) -> Iterator[cst.BaseExpression]:
                 yield from (one for number in found if not isinstance(one := pieces[int(number)], str))
 
 
-def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode] = ()) -> bool:
-    """Whether a path has the time of its making, or a number that is drawn, in it, or is in a folder removed before."""
+def is_fresh(
+    path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode] = (), *, to_the_second: bool = False
+) -> bool:
+    """Whether a path has the time of its making, or a number that is drawn, in it, or is in a folder removed before.
+
+    Args:
+        path: the path.
+        flow: the project's values.
+        removed: the folders that are removed before.
+        to_the_second: of a time without its seconds it is not, as the next start may be within the same minute.
+    """
     waiting: list[cst.CSTNode] = [path]
     seen: set[cst.CSTNode] = set()
     while waiting:
@@ -290,6 +296,8 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
         if one in seen:
             continue
         seen.add(one)
+        if to_the_second and _without_seconds(one):
+            continue
         if isinstance(one, cst.Call) and _fresh(one, flow) == "":
             return True
         if isinstance(one, cst.Attribute) and one.attr.value in _fresh_attributes(one.value, flow):
@@ -307,6 +315,17 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
                 continue  # what else the dict holds is nothing to it
         waiting += children(one)
     return False
+
+
+def _without_seconds(node: cst.CSTNode) -> bool:
+    """Whether a time is written by a format without its seconds: `now.strftime("%m%d-%H%M")`, `f"{now:%H%M}"`."""
+    if isinstance(node, cst.FormattedStringExpression):
+        texts = [part.value for part in node.format_spec or () if isinstance(part, cst.FormattedStringText)]
+    elif method_name(node) == "strftime" and isinstance(node, cst.Call):
+        texts = [str(one.value.evaluated_value) for one in node.args if isinstance(one.value, cst.SimpleString)]
+    else:
+        return False
+    return any("%" in text and not re.search("%-?[SsfTXcr+]", text) for text in texts)
 
 
 def _fresh(node: cst.BaseExpression, flow: Flow) -> str | None:
