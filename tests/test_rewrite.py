@@ -1589,6 +1589,8 @@ def test_a_best_that_is_kept_as_a_number_stays_one(tmp_path: Path, takes: str, n
 
 SCHEDULED = "best, sched = 0, torch.optim.lr_scheduler.StepLR(optimizer, 1)"
 PATIENTLY = "acc = evaluate(model)\nif not stopper.goes_on(acc):\n    break"
+ASKED_FOR = "acc = evaluate(model)\nstopper.goes_on(acc)\nif stopper.waited > 4:\n    break"
+TELLS_NOTHING = ("return self.waited < 5", "return False")
 
 
 @pytest.mark.parametrize(
@@ -1602,6 +1604,14 @@ PATIENTLY = "acc = evaluate(model)\nif not stopper.goes_on(acc):\n    break"
         pytest.param(RATES, "best = 0", ("LOWER", "print(acc)"), "", id="no rate"),
         pytest.param(PATIENTLY, PATIENT, ("", ""), "stopper.best", id="counted by an object"),
         pytest.param(PATIENTLY, PATIENT, ("self.waited += 1", "pass"), "", id="counted by none"),
+        pytest.param(ASKED_FOR, PATIENT, TELLS_NOTHING, "stopper.best", id="counted by an object, asked for it"),
+        pytest.param(
+            ASKED_FOR.replace("waited", "turn"),
+            PATIENT,
+            TELLS_NOTHING,
+            "",
+            id="counted by an object, asked for another",
+        ),
     ],
 )
 def test_best_by_which_training_ends_is_each_rounds_own(

@@ -1520,6 +1520,60 @@ def test_backward_pass_through_a_copy_that_its_function_makes(copied: str, other
     assert len(backwards_of(text)) == passes
 
 
+GUIDED = """
+    import torch
+
+
+    def guided(model, z, steps=3):
+        MADE
+        for k in range(steps):
+            criterion(model(z), wanted).backward()
+            TAKEN
+        return z
+
+
+    for epoch in range(9):
+        for x in y:
+            TRAINED
+            guided(model, x)
+"""
+NEW, BEHIND = "z = z.detach().requires_grad_(True)", "z = z - 0.1 * z.grad"
+
+
+@pytest.mark.parametrize(
+    ("made", "taken", "passes"),
+    [
+        pytest.param(NEW, BEHIND, 1, id="made"),
+        pytest.param("z = torch.zeros(3, requires_grad=True)", "z = z - z.grad.sign()", 1, id="from nothing"),
+        pytest.param("z.requires_grad_()", BEHIND, 1, id="given"),
+        pytest.param("z.requires_grad = True", BEHIND, 1, id="told"),
+        pytest.param("z = z.detach()", BEHIND, 2, id="none that learns"),
+        pytest.param(NEW, f"{BEHIND}\n        inner.step()", 2, id="stepped"),
+        pytest.param(NEW, "learned = [p.grad for p in model.parameters()]", 2, id="the model's gradients"),
+        pytest.param(f"{NEW}\n    seen = z.grad", "pass", 2, id="read before it"),
+        pytest.param("model.requires_grad_()", "model.bias.data -= model.bias.grad", 2, id="the model"),
+        pytest.param(
+            "for p in model.parameters():\n        p.requires_grad_()",
+            "for p in model.parameters():\n            p.data -= p.grad",
+            2,
+            id="stepped by hand",
+        ),
+    ],
+)
+def test_backward_pass_for_the_gradient_of_a_tensor(made: str, taken: str, passes: int) -> None:
+    text = code(GUIDED).replace("MADE", made).replace("TAKEN", taken)
+    assert len(backwards_of(text.replace("TRAINED", "loss.backward()"))) == passes
+    assert len(backwards_of(text.replace("TRAINED", "log(x)"))) == 1  # where nothing else trains
+
+
+def test_a_loop_that_samples_before_the_training_is_none_over_epochs() -> None:
+    """Also where the training samples as well."""
+    before = code(GUIDED).partition("for epoch")[0].replace("MADE", NEW).replace("TAKEN", BEHIND)
+    before += "def tried(net):\n    for k in range(9):\n        guided(net, torch.randn(3))\n\ntried(None)\n"
+    text = script("tried(model)\nacc = evaluate(model)\nbest = max(best, acc)", f"{before}best = 0\n")
+    assert [one.target for one in survey_of(text).loops] == ["epoch"]
+
+
 # Epoch loops
 
 
@@ -7501,6 +7555,51 @@ def test_best_that_begins_anew_counts_where_a_checkpoint_is_saved_by_it(best: st
     text = script(f"{TAKEN}\n    {saves}", "state, top = {}, 0").replace("BEST", best)
     (score,) = survey_of(text).scores
     assert score.lost == lost
+
+
+_FLAGGED = """
+class Watch:
+    def __init__(self):
+        self.best, self.bad, self.improved, self.due = 0.0, 0, False, False
+
+    def look(self, model, kept):
+        acc = validate(model)
+        FLAG
+        if acc > self.best:
+            self.best, self.bad = acc, 0
+            RAISED
+        else:
+            self.bad += 1
+        return acc
+
+    def save(self, model, given):
+        if ASKED:
+            WHAT
+
+watch, state = Watch(), {"improved": False}
+"""
+_SAVE = "torch.save(model.state_dict(), 'best.pt')"
+
+
+@pytest.mark.parametrize(
+    ("flag", "raised", "asked", "what", "lost"),
+    [
+        pytest.param("self.improved = False", "self.improved = True", "self.improved", _SAVE, True, id="raised"),
+        pytest.param("self.improved = acc > self.best", "pass", "self.improved and given", _SAVE, True, id="compared"),
+        pytest.param("pass", "kept['improved'] = True", 'given["improved"]', _SAVE, True, id="an item that is handed"),
+        pytest.param("pass", "pass", "self.improved", _SAVE, False, id="never raised"),
+        pytest.param("self.due = epoch > 3", "self.improved = True", "self.due", _SAVE, False, id="another flag"),
+        pytest.param("pass", "kept['improved'] = True", 'given["due"]', _SAVE, False, id="another item"),
+        pytest.param("pass", "self.improved = True", "self.improved", "print(model)", False, id="saving nothing"),
+    ],
+)
+def test_best_that_begins_anew_counts_where_another_function_saves_by_its_flag(
+    flag: str, raised: str, asked: str, what: str, lost: bool
+) -> None:
+    before = _FLAGGED.replace("FLAG", flag).replace("RAISED", raised).replace("ASKED", asked).replace("WHAT", what)
+    epoch = "acc = watch.look(model, state)\nwatch.save(model, state)\nif watch.bad > 5:\n    break"
+    (score,) = survey_of(script(epoch, before)).scores
+    assert (score.best, score.lost) == ("", "self.best" if lost else "")
 
 
 @pytest.mark.parametrize(

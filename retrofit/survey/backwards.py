@@ -13,7 +13,7 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.origins import Origin
-from retrofit.survey.scopes import Statement
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import Backward
 
 
@@ -29,9 +29,11 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
     (`loss_scaler(loss, optimizer)`), is one.
 
     One that tunes a tensor of its own function, with an optimizer of just that, is no part of the training, nor is one
-    through a copy of the model that its function makes to see what changes an input.
+    through a copy of the model that its function makes to see what changes an input, nor, beside others, one for the
+    gradient of such a tensor.
     """
     found: list[Backward] = []
+    aside: list[Backward] = []
     known = {call for call, _ in backpropagations(index, flow)}
     for call in index.calls:
         if call in known or _scales(index, flow, call):
@@ -51,8 +53,9 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
         if loops and (_tunes_a_tensor(index, flow, loops[0], statement) or _is_of_a_copy(index, flow, call)):
             continue
         if bool(loops) is not adrift:
-            found.append(Backward(node=call, index=index, loop=next(iter(loops), None)))
-    return found
+            kind = aside if _is_for_a_tensor(index, statement) else found
+            kind.append(Backward(node=call, index=index, loop=next(iter(loops), None)))
+    return found or aside
 
 
 def _loops_around(flow: Flow, statement: Statement) -> list[Statement]:
@@ -85,6 +88,25 @@ def _tunes_a_tensor(index: Index, flow: Flow, loop: Statement, backward: Stateme
     return bool(here) and all(here)
 
 
+def _is_for_a_tensor(index: Index, backward: Statement) -> bool:
+    """Whether the function around a backward pass steps nothing, but reads the gradient of a tensor that it makes.
+
+    Guided sampling does so, and an attack on the model.
+    """
+    scope = backward.scope
+    if scope.kind != "function" or any(index.scope_of(call) is scope for call, _ in index.method_calls("step")):
+        return False
+    told = [dotted(held) for call, held in index.method_calls("requires_grad_") if index.scope_of(call) is scope]
+    told += [b.target.removesuffix(".requires_grad") for b in index.bindings if b.target.endswith(".requires_grad")]
+    given = {b.target for b in index.bindings if b.statement.scope is scope and b.value is not None}
+    tensors = _tensors(index, scope) | {name for name in told if name in given.union(scope.parameters)}
+    return any(
+        node.attr.value == "grad" and dotted(node.value) in tensors and index.statement(node).order > backward.order
+        for node in index.nodes_of(cst.Attribute)
+        if index.scope_of(node) is scope
+    )
+
+
 def _is_of_a_copy(index: Index, flow: Flow, backward: cst.Call) -> bool:
     """Whether a loss is of a copy of a model that its function makes, runs in its place, neither trains nor returns.
 
@@ -115,12 +137,13 @@ def has_own_tensors(index: Index, made: cst.BaseExpression) -> bool:
     params = argument(made, "params", 0)
     if not isinstance(params, (cst.List, cst.Tuple)):
         return False
-    tensors = {
-        b.target
-        for b in index.bindings
-        if b.statement.scope is scope and b.value is not None and any(map(_makes_parameter, nodes_in(b.value)))
-    }
-    return tensors.issuperset(dotted(element.value) or "" for element in params.elements)
+    return _tensors(index, scope).issuperset(dotted(element.value) or "" for element in params.elements)
+
+
+def _tensors(index: Index, scope: Scope) -> set[str]:
+    """Return the names of tensors that a function makes, and that may be trained."""
+    values = [(b.target, b.value) for b in index.bindings if b.statement.scope is scope and b.value is not None]
+    return {name for name, value in values if any(map(_makes_parameter, nodes_in(value)))}
 
 
 def _makes_parameter(node: cst.CSTNode) -> bool:

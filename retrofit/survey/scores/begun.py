@@ -21,7 +21,7 @@ def begun_with(
     index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
 ) -> tuple[str, list[cst.BaseExpression | None]]:
     """Return what the epoch loop calls that which holds the best score, and the values with which it may begin."""
-    name = _in_the_loop(index, flow, loop, candidate)
+    name = in_the_loop(index, flow, loop, candidate.holder, candidate.keeper)
     begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
     return name, begun or _parts_begun(index, flow, loop, name)
 
@@ -87,9 +87,8 @@ def _begins(code: str) -> str:
     return "max" if number <= 0 else "min" if number >= 1000 else ""
 
 
-def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
-    """Return what the epoch loop calls that which holds the best score where it is compared, "" for nothing."""
-    holder, keeper = candidate.holder, candidate.keeper
+def in_the_loop(index: Index, flow: Flow, loop: EpochLoop, holder: str, keeper: Scope | None) -> str:
+    """Return what the epoch loop calls a variable, or an attribute or item, of another function, "" for nothing."""
     if keeper is None or keeper is loop.scope:
         return holder
     root, bracket, key = holder.partition("[")

@@ -12,6 +12,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, names_in, nodes_in, unquoted
 from retrofit.survey.scopes import Binding, Statement
+from retrofit.survey.scores.begun import in_the_loop
 from retrofit.survey.scores.making import numbers_turns
 from retrofit.survey.scores.values import in_loop, written, written_items
 from retrofit.survey.scores.words import Candidate
@@ -43,6 +44,7 @@ def counts_to_an_end(index: Index, flow: Flow, loop: EpochLoop, best: str, candi
     choices = {part for part, test in tests.items() if not told.isdisjoint(names_in(test))}
     waited = {*_begun_and_counted(inside, choices), *_counted_by_choice(index, inside, {best, candidate.holder})}
     waited.update(_counted_otherwise(index, inside, {part.node for part in choices}, bests))
+    waited |= {in_the_loop(index, flow, loop, name, candidate.keeper) for name in waited} - {""}
     blocks = {b.statement.parent for b in inside if b.target.partition("[")[0] in bests} - {loop.statement}
     turns = {loop.target, *(b.target for b in inside if numbers_turns(loop, b))}
     since = {name for b in inside if b.statement.parent in blocks for name in _given_turn(index, b, turns)}
