@@ -308,6 +308,31 @@ print(f"Val loss: {{val_loss}}")"""
 
 
 @pytest.mark.parametrize(
+    ("read", "kind"),
+    [
+        ("print(val_loss[0], val_loss[1])", "several values"),
+        ("print(val_loss[0])", ""),
+        ("print(val_loss)", ""),
+        ("print(val_loss[1:])", ""),
+        ("print(val_loss[1])\nval_loss = val_loss[0]", ""),
+        ("print(names[1])", ""),
+    ],
+)
+def test_what_has_a_further_item_is_no_number(tmp_path: Path, read: str, kind: str) -> None:
+    """An array may have but one number, and its first item is that; a name may get another value behind."""
+    epoch = f"""losses = np.zeros((8, 2))
+model.eval()
+for number, (x, y) in enumerate(val_loader):
+    losses[number, :] = measure(model(x), y)
+val_loss = losses.mean(axis=0)
+{read}"""
+    text = f"import numpy as np\n{script(epoch)}"
+    (score,) = survey_of(text).scores
+    assert score.unfit[0] == kind
+    assert [one.code for one in plan_of(tmp_path, text).questions] == (["PAI105"] if kind else [])
+
+
+@pytest.mark.parametrize(
     ("made", "array", "kind"),
     [
         ("total / len(val_loader)", "np.array(val_loss)", ""),

@@ -55,6 +55,8 @@ class Kinds:
         members = [one for one in index.attributes if in_loop(index, loop, one)]
         #: What the loop asks for a member that no tensor has.
         self._asked = {dotted(one.value) for one in members if one.attr.value not in _OF_TENSORS} - {None}
+        more = [one for one in index.nodes_of(cst.Subscript) if self._has_more(one)]
+        self._several = {dotted(one.value): one for one in more}
 
     def of(
         self, node: cst.BaseExpression, at: Statement | None = None, call: cst.Call | None = None
@@ -79,10 +81,21 @@ class Kinds:
                 return kind, self._index.place(value.reading.at.node, self._loop.file)
         if values and all(self._is_given_none(one) for one in values):
             return NOTHING, self._index.place(values[0].reading.at.node, self._loop.file)
+        if (item := self._several.get(dotted(node))) is not None:
+            return SEVERAL, self._index.place(item, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
         if made and all(is_object(one) and self._flow.class_made(one) is None for one in made):
             return "an object", self._index.place(made[0], self._loop.file)
         return "", ""
+
+    def _has_more(self, item: cst.Subscript) -> bool:
+        """Whether the loop reads an item that only several values have, `errors[3]`, of what a name means last."""
+        key, name, here = item.slice[0].slice, dotted(item.value), self._index.statement(item)
+        numbered = isinstance(key, cst.Index) and isinstance(key.value, cst.Integer) and key.value.evaluated_value > 0
+        if not numbered or name is None or not in_loop(self._index, self._loop, item):
+            return False
+        bound = [b for b in self._index.bound([name], here.scope) if self._loop.statement in b.statement.path]
+        return bool(bound) and all(b.statement.order < here.order for b in bound)
 
     def _is_given_none(self, value: Value) -> bool:
         """Whether a value is the None that a function of the project returns: a variable may get its own elsewhere."""
