@@ -17,7 +17,8 @@ def _pai_note_numbers(file: Any, loaded: Any) -> None:
     """Remember what a checkpoint says, such as its epoch, that the script begins with before there is a switch."""
     if isinstance(loaded, dict):
         numbers = {name: one for name, one in loaded.items() if isinstance(name, str) and type(one) in (int, float)}
-        _pai.numbers[os.path.abspath(file)] = os.path.getmtime(file), numbers
+        if numbers:
+            _pai.numbers[os.path.abspath(file)] = os.path.getmtime(file), numbers
 
 
 def _pai_take_first_numbers(file: Any, loaded: Any) -> None:
