@@ -606,10 +606,6 @@ class Making:
                 elif depends and not either and self._loop.scope is not frame.scope:
                     answers.append(None)
             below = part
-        calls = [(c, method_run(self._flow, c, frame.kind)) for c in self._index.calls_in(step)]
-        within = [(c, f) for c, f in calls if f is not None and f is not frame.scope and frame.depth < _DEEP]
-        told = [self._trains(self._called(f, c, frame)) for c, f in within if any(s.scope is f for s in self._steps)]
-        answers += [False] * (bool(told) and set(told) == {EVALUATED})
         return False if False in answers else None if None in answers else True
 
     def _is_called_without(self, step: Statement, frame: _Frame) -> bool:
