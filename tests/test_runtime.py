@@ -2138,6 +2138,9 @@ def test_a_checkpoint_says_in_each_round_how_far_it_was_in_the_first(
     monkeypatch.setattr(helper._pai, "restored", {"weight": torch.ones(1)})
     monkeypatch.setattr(helper, "load_folder", lambda: "PAI")
     assert torch.load("last.pt") == read
+    torch.save([1, 2], "last.pt")
+    os.utime("last.pt", (helper._pai.switch_time - 1,) * 2)
+    assert torch.load("last.pt") == [1, 2], "what is no dict has no numbers by name"
 
 
 def test_without_a_perforated_model_a_learning_rate_may_move(

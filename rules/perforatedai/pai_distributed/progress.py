@@ -26,6 +26,8 @@ def _pai_take_first_numbers(file: Any, loaded: Any) -> None:
 
     So a schedule for the epochs that are left is that of the first round, say. The model's weights are the switch's.
     """
+    if not isinstance(loaded, dict):
+        return
     _, numbers = _pai_read("numbers", load_folder() or "").get(os.path.abspath(file), (0, {}))
     loaded.update({name: one for name, one in numbers.items() if type(loaded.get(name)) is type(one)})
 
