@@ -56,6 +56,7 @@ def test_a_turn_has_a_score_where_either_of_two_places_measures_it() -> None:
         pytest.param(
             "if epoch % 2 == 0:\n    val_loss = evaluate(model)\n" + AT_THE_END, STEP, id="nothing trains between"
         ),
+        pytest.param(AT_THE_END.replace("(model)", "(model, test)"), NOW_AND_THEN, id="of other data at the end"),
         pytest.param("pass", NOW_AND_THEN + code(AT_THE_END).replace("\n", "\n        "), id="both as it trains"),
     ],
 )

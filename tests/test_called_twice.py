@@ -54,6 +54,10 @@ def test_score_of_calls_of_which_not_one_alone_leads_to_its_best_is_none(calls: 
     assert survey_of(script(calls, WITHIN)).scores == []
 
 
+def test_score_that_is_noted_where_the_other_call_would_note_its_own_is_none() -> None:
+    assert survey_of(script("predict(epoch, False)\npredict(epoch)", BEFORE + "    return test\n")).scores == []
+
+
 def test_condition_that_a_call_leaves_open_is_told() -> None:
     (score,) = survey_of(script("predict(epoch, epoch % 3)", WITHIN)).scores
     assert score.condition == "not test"

@@ -40,6 +40,8 @@ def _reads(call: cst.Call, flow: Flow) -> bool:
     made = flow.deep_origins(receiver(given) or given, index.scope_of(call))
     if not made or not all(isinstance(one.node, (cst.List, cst.Tuple, cst.SimpleString)) for one in made):
         return True
+    if any(isinstance(part, cst.StarredElement) for one in made for part in getattr(one.node, "elements", ())):
+        return True  # as `[*sys.argv[1:], "--fast"]`
     filled = [one for _, one in index.method_calls("append", "extend", "insert")]
     added = [*filled, *(one.target for one in index.nodes_of(cst.AugAssign))]
     return any(not made.isdisjoint(flow.deep_origins(one, index.scope_of(one))) for one in added)

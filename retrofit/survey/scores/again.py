@@ -6,6 +6,8 @@ import ast
 from dataclasses import replace
 from itertools import pairwise
 
+import libcst as cst
+
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted
@@ -35,13 +37,21 @@ def join_later(loop: EpochLoop, first: Score, last: Score) -> bool:
     """
     scores = (first, last)
     made = [one.index.statement(one.anchors["made"]) for one in scores if one.guarded and not one.in_turn]
-    alike = len({(one.anchors["report"], one.ranks, one.when) for one in scores}) == 1
+    alike = _measure_alike(first, last) and len({(one.anchors["report"], one.ranks, one.when) for one in scores}) == 1
     if any(one.kept for one in scores) or not alike or len(made) != 2 or not _trains_on(loop, *made):
         return False
     last.earlier = [*first.earlier, first]
     last.anchors["guard"] = first.anchors["guard"]
     last.condition = _either(first.condition, last.condition)
     return True
+
+
+def _measure_alike(first: Score, last: Score) -> bool:
+    """Whether two scores are measured in the same way, with the same data as far as the code tells."""
+    one, other = (score.index.statement(score.node).node for score in (first, last))
+    if not (isinstance(one, cst.SimpleStatementLine) and isinstance(other, cst.SimpleStatementLine)):
+        return False
+    return len(one.body) == len(other.body) and all(map(cst.CSTNode.deep_equals, one.body, other.body))
 
 
 def _trains_on(loop: EpochLoop, first: Statement, last: Statement) -> bool:

@@ -274,8 +274,11 @@ def _noting(
     """
     assert candidate.call is not None
     function, outer = index.scope_of(candidate.node), flow.called(candidate.call)
-    calls = called_by(index, flow, loop).get(outer, []) if outer is not None else []
-    calls = [call for call in calls if not rules_out(index.statement(candidate.node), call, flow)]
+    every = called_by(index, flow, loop).get(outer, []) if outer is not None else []
+    calls = [call for call in every if not rules_out(index.statement(candidate.node), call, flow)]
+    others = [call for call in every if call not in calls]
+    if any(not rules_out(maker, call, flow) for call in others for maker in makers):
+        return None  # which would note theirs
     calls = calls if _exclusive(index, calls) else [candidate.call]
     calls += [one.call for one in candidate.beside if one.call is not None]
     met = meeting([index.statement(one) for one in calls])
