@@ -661,6 +661,28 @@ def test_initialisation_moves_inputs_as_the_wrapper_did(tmp_path: Path, wrapper:
     assert f"else:\n    model = pai_distributed.on_one_device(model{chain})\n" in changed
 
 
+@pytest.mark.parametrize(
+    ("chosen", "kept"),
+    [
+        pytest.param("torch.nn.DataParallel(model).cuda() if gpu else model", "MODEL if gpu else model", id="by a GPU"),
+        pytest.param(
+            "model if not gpu else torch.nn.DataParallel(model).cuda()", "model if not gpu else MODEL", id="none"
+        ),
+        pytest.param("torch.nn.DataParallel(model).cuda() if many else model", "MODEL", id="by their number"),
+        pytest.param("torch.nn.DataParallel(model).cuda() if args.gpu else model", "MODEL", id="not known"),
+        pytest.param("torch.nn.DataParallel(model).cuda() if gpu else model.half()", "MODEL", id="another model"),
+    ],
+)
+def test_initialisation_wraps_nothing_where_there_is_no_gpu(tmp_path: Path, chosen: str, kept: str) -> None:
+    begun = (
+        "gpu = torch.cuda.is_available()\nif args.cpu:\n    gpu = False\nmany = gpu and torch.cuda.device_count() > 1"
+    )
+    text = script("acc = validate()").replace("model = Net()", f"{begun}\nmodel = Net()").replace("DDP(model)", chosen)
+    changed = rewritten(plan_of(tmp_path, text, BY_ACC))
+    wrapped = "pai_distributed.on_one_device(model.cuda())"
+    assert f"else:\n    model = {kept.replace('MODEL', wrapped)}\n" in changed
+
+
 @pytest.mark.parametrize("name", ["forward", "gather", "scatter"])
 def test_the_projects_own_data_parallel_wraps_in_the_initialisation_too(tmp_path: Path, name: str) -> None:
     """It may be called as no other is."""
@@ -1285,6 +1307,39 @@ def test_best_of_more_values_than_are_handed_over_is_told(
     assert "best = pai_distributed.best_so_far(best)" in rewritten(plan)
     notes = [note.message.partition(" (")[0] for note in plan.notes if note.code == "PAI022"]
     assert notes == ["`best` is compared in each turn of `for x, y in loader:`"] * told
+
+
+TWO = """
+acc, f1 = evaluate(model)
+if acc > best_acc:
+    best_acc = acc
+    torch.save(model.state_dict(), "acc.pt")
+if f1 > best_f1:
+    best_f1 = f1
+    torch.save(model.state_dict(), "f1.pt")
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("swap", "metric", "lost"),
+    [
+        pytest.param(("", ""), "acc", "best_f1", id="the other"),
+        pytest.param(("", ""), "f1", "best_acc", id="the one"),
+        pytest.param(
+            ("acc > best_acc:\n", "acc > best_acc or f1 > best_f1:\n    best_f1 = f1\n"), "f1", "best_acc", id="or"
+        ),
+        pytest.param(('torch.save(model.state_dict(), "f1.pt")', "print(f1)"), "acc", "", id="saves nothing"),
+    ],
+)
+def test_the_best_of_another_value_by_which_a_checkpoint_is_saved_is_told(
+    tmp_path: Path, swap: tuple[str, str], metric: str, lost: str
+) -> None:
+    text = script(TWO.replace(*swap, 1), "best_acc, best_f1 = 0, 0")
+    plan = plan_of(tmp_path, text, Options(metric=metric, mode="max"))
+    assert plan.questions == []
+    assert f"best_{metric} = pai_distributed.best_so_far(best_{metric})" in rewritten(plan)
+    told = [note.message for note in plan.notes if note.code == "PAI022"]
+    assert [message.split("`, not of")[0] for message in told] == [f"each round begins anew with `{lost}"] * bool(lost)
 
 
 STOPS_EARLY = """

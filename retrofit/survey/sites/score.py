@@ -23,6 +23,7 @@ class KeptScore(Site):
         ranks: "all", or "first" where only rank 0 has one.
         returns: whether the function returns the score already, and only the loop does not take it.
         ends: whether the function's last statement is a `return` that is replaced.
+        others: the bests of other values by which a checkpoint is saved, and which begin anew in each round.
         present: a condition without which the expression cannot be evaluated, "" for none.
         noted: whether the function notes it, rather than return it, for the loop to find.
         further: the other statements after which it notes it.
@@ -132,6 +133,7 @@ class Score(Site):
     numeric: bool = False
     oftener: tuple[str, str] = ("", "")
     lost: str = ""
+    others: list[str] = field(default_factory=list)
     present: str = ""
     made: str = ""
     each_step: bool = False
