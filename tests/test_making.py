@@ -576,6 +576,24 @@ def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
     assert answers in question.message
 
 
+@pytest.mark.parametrize(
+    ("batch", "offered"),
+    [
+        ("avg_loss = (total_loss - logged) / 9\n            logged = total_loss", "avg_loss"),
+        ("log(step)", "loss"),
+    ],
+    ids=["what came since", "the last batch's"],
+)
+def test_what_the_training_adds_up_over_all_epochs_is_not_offered_beside_others(
+    tmp_path: Path, batch: str, offered: str
+) -> None:
+    step = f"        total_loss += loss.item()\n        if step % 9 == 0:\n            {batch}\n"
+    text = script("print(epoch)", "total_loss, logged = 0, 0").replace(BATCHES, BATCHES + step)
+    (question,) = plan_of(tmp_path, text).questions
+    assert question.message.count("--metric") == 1
+    assert f"What its training tells of itself is all there is: --metric {offered} --mode min" in question.message
+
+
 def test_what_a_validation_that_gives_nothing_and_the_training_know_is_offered(tmp_path: Path) -> None:
     """A gradient scaler's loss is the one that it scales."""
     text = script("evaluate(model)\nprint(loss)").replace("loss.backward()", "scaler.scale(loss).backward()")
