@@ -350,6 +350,16 @@ def test_what_a_loop_over_phases_makes_is_known_however_these_are_written(
     assert [score.made for score in survey_of(text).scores] == [made]
 
 
+@pytest.mark.parametrize(
+    ("swap", "found"),
+    [(("", ""), ["bleu"]), (("net.eval()", "net.train()"), []), (("net.eval()", "pass"), [])],
+    ids=["evaluates", "trains", "tells nothing"],
+)
+def test_a_function_that_lets_the_model_evaluate_validates_by_any_name(swap: tuple[str, str], found: list[str]) -> None:
+    text = script("bleu = check(model)", code(FUNCTIONS).replace(*swap))
+    assert [score.expression for score in survey_of(text).scores] == found
+
+
 #: One function for both passes, with another for a batch.
 EITHER = """
 def step(net, x, y, learns):
@@ -565,6 +575,24 @@ def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
     (question,) = plan_of(tmp_path, text).questions
     assert "no validation score was found in this epoch loop, in which nothing validates." in question.message
     assert answers in question.message
+
+
+@pytest.mark.parametrize(
+    ("batch", "offered"),
+    [
+        ("avg_loss = (total_loss - logged) / 9\n            logged = total_loss", "avg_loss"),
+        ("log(step)", "loss"),
+    ],
+    ids=["what came since", "the last batch's"],
+)
+def test_what_the_training_adds_up_over_all_epochs_is_not_offered_beside_others(
+    tmp_path: Path, batch: str, offered: str
+) -> None:
+    step = f"        total_loss += loss.item()\n        if step % 9 == 0:\n            {batch}\n"
+    text = script("print(epoch)", "total_loss, logged = 0, 0").replace(BATCHES, BATCHES + step)
+    (question,) = plan_of(tmp_path, text).questions
+    assert question.message.count("--metric") == 1
+    assert f"What its training tells of itself is all there is: --metric {offered} --mode min" in question.message
 
 
 def test_what_a_validation_that_gives_nothing_and_the_training_know_is_offered(tmp_path: Path) -> None:

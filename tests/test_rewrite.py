@@ -1292,21 +1292,22 @@ if loss < best:
 
 
 @pytest.mark.parametrize(
-    ("inside", "saves", "told"),
+    ("inside", "saves", "kept"),
     [(True, True, True), (False, True, False), (True, False, False)],
     ids=["each batch's", "each epoch's", "saves nothing"],
 )
-def test_best_of_more_values_than_are_handed_over_is_told(
-    tmp_path: Path, inside: bool, saves: bool, told: bool
+def test_best_of_more_values_than_are_handed_over_is_kept(
+    tmp_path: Path, inside: bool, saves: bool, kept: bool
 ) -> None:
     keeps = LEAST if saves else LEAST.replace('torch.save(model.state_dict(), "best.pt")', "print(best)")
     text = script("pass" if inside else keeps, "best = float('inf')")
     if inside:
         text = text.replace("        optimizer.step()\n", "        optimizer.step()" + indent(keeps, " " * 8))
-    plan = plan_of(tmp_path, text, Options(metric="loss", mode="min"))
-    assert "best = pai_distributed.best_so_far(best)" in rewritten(plan)
-    notes = [note.message.partition(" (")[0] for note in plan.notes if note.code == "PAI022"]
-    assert notes == ["`best` is compared in each turn of `for x, y in loader:`"] * told
+    new = rewritten(plan_of(tmp_path, text, Options(metric="loss", mode="min")))
+    assert "best = pai_distributed.best_so_far(best)" in new
+    keep = "    pai_distributed.keep_best(best)\n"
+    assert f"{keep if kept else ''}    pai_distributed.report_validation_score(loss, model)" in new
+    assert new.count("keep_best") == kept
 
 
 TWO = """

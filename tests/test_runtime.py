@@ -936,6 +936,21 @@ def test_best_so_far_is_what_the_scores_were(helper: ModuleType, kind: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("own", "noted"),
+    [(0.25, 0.25), ("tensor", 0.25), (None, None), (float("inf"), None), ("none yet", None)],
+    ids=["number", "tensor", "nothing", "infinite", "no number"],
+)
+def test_a_best_of_more_values_than_were_handed_over_goes_on(helper: ModuleType, own: Any, noted: float | None) -> None:
+    import torch
+
+    helper.GPA.pc.set_maximizing_score(False)
+    helper.keep_best(torch.tensor(0.25, requires_grad=True) if own == "tensor" else own)
+    assert helper._pai.own_best == noted
+    helper._pai.before = [{"best": 0.5, **({"own": noted} if noted else {})}, {"best": 0.75}]
+    assert helper.best_so_far(9.0) == (noted or 0.5)
+
+
+@pytest.mark.parametrize(
     ("value", "before", "expected"),
     [(-1, [0.5, 0.25], 0.25), (-1, [], -1), (-1, [0.5, -0.25], -1), (0.1, [0.5], 0.1), (float("inf"), [0.5], 0.5)],
     ids=["no score yet", "first round", "scores below 0", "resumed", "infinite"],

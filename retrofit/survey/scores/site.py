@@ -118,8 +118,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
     score.lost = score.lost or ("" if score.best else saved_by_flag(index, flow, loop, candidate))
     score.numeric = kept_as_number(index, loop, candidate)
-    oftener = [one for one in _batches_around(index, loop, compared) if one not in report.path]
-    score.oftener = next(((head(index, one), index.place(one.node, score.file)) for one in oftener), ("", ""))
+    score.oftener = any(one not in report.path for one in _batches_around(index, loop, compared))
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.anchors |= {"inner turn": turns[1].node} if turns[1:] else {}
     score.cut_off = cut_off_at(index, flow, outer, report, passing)

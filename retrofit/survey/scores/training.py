@@ -14,6 +14,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, mentions, method_name, names_in
 from retrofit.survey.scopes import Binding, Scope, Statement
+from retrofit.survey.scores.carried import Carried
 from retrofit.survey.scores.filling import begins
 from retrofit.survey.scores.making import TRAINED, Making
 from retrofit.survey.scores.site import can_be_brought
@@ -26,8 +27,9 @@ from retrofit.survey.sites.loop import EpochLoop
 def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str, str]]:
     """Return (expression, direction, place) of what the training tells of itself that the loop can have."""
     found: dict[str, tuple[str, str]] = {}
+    sums: dict[str, tuple[str, str]] = {}  # of all epochs so far, which say little of one
     for loop in loops:
-        making = Making(index, flow, loop)
+        making, carried = Making(index, flow, loop), Carried(index, flow, loop)
         trains = {part.scope for part in loop.training} & called_in(index, flow, loop.statement)
         for node, place in _over_epochs(index, loop, trains):
             name = index.source.code(node)
@@ -38,7 +40,8 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
             if made != TRAINED and (made or _copies(place)):
                 continue
             if index.scope_of(node) is loop.scope or can_be_brought(index, flow, loop, name):
-                found.setdefault(name, (direction, index.place(place, loop.file)))
+                kind = found if carried.of(node, index.scope_of(node)) is None else sums
+                kind.setdefault(name, (direction, index.place(place, loop.file)))
         if not found:
             last: list[tuple[str, cst.CSTNode]] = [(index.source.code(one), one) for one in _of_last_batch(index, loop)]
             told = Told(index, flow, loop)
@@ -48,7 +51,7 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
                 if within or (index.scope_of(part) is not loop.scope and can_be_brought(index, flow, loop, name)):
                     at = f"{index.place(part, loop.file)}{'' if shown else ', of the last batch alone'}"
                     found.setdefault(name, (direction_of(name) or "min", at))
-    return [(name, direction, place) for name, (direction, place) in found.items()]
+    return [(name, direction, place) for name, (direction, place) in (found or sums).items()]
 
 
 def _of_last_batch(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:

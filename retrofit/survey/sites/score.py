@@ -86,8 +86,7 @@ class Score(Site):
         own: the options that name the epoch's own score then, "" where the loop cannot have it.
         best: what it is compared with, where that has a first value before the epoch loop; else "".
         numeric: whether that is kept as a plain number, whatever the score is.
-        oftener: the head of a loop inside the epoch's in which it is compared, while it is handed over behind that
-            alone, and the place; "" for none.
+        oftener: whether more values are compared with the best than are handed over, such as each batch's.
         lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
@@ -131,7 +130,7 @@ class Score(Site):
     own: str = ""
     best: str = ""
     numeric: bool = False
-    oftener: tuple[str, str] = ("", "")
+    oftener: bool = False
     lost: str = ""
     others: list[str] = field(default_factory=list)
     present: str = ""

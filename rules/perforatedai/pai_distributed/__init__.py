@@ -19,7 +19,7 @@ lets the library say all that it has to say.
 """
 
 from . import quiet, start  # noqa: F401 - first, for what the library says when it is imported
-from .continuity import best_so_far
+from .continuity import best_so_far, keep_best
 from .inference import load_final_model
 from .initialization import finish_initialization
 from .layers import own_layer, own_modules, own_named_modules, own_named_parameters, own_state_dict
@@ -50,6 +50,7 @@ __all__ = [
     "from_the_start",
     "initializing",
     "is_of_earlier_round",
+    "keep_best",
     "keep_tracker_state_local",
     "load_final_model",
     "load_folder",

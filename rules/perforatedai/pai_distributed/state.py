@@ -38,6 +38,7 @@ class _PaiState:
         trains_evaluating: whether it was in evaluation mode at the last hand-over, and in no other one since.
         noted: the score that the script has noted, to be handed over.
         kind: what the scores are, as `_pai_kind_of` has it.
+        own_best: the best that the script keeps itself, of more values than are handed over; None for none.
         given: what returns the last score as the script has given it, and its version.
         score_changes: whether it was not always the same.
         repeated_scores: how often the same one came although the model was evaluated.
@@ -133,6 +134,7 @@ class _PaiState:
     trains_evaluating: bool = False
     noted: Any = None
     kind: str = ""
+    own_best: float | None = None
     given: tuple[Any, int] | None = None
     score_changes: bool = False
     repeated_scores: int = 0
