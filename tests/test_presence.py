@@ -44,6 +44,31 @@ def test_so_for_the_key_by_which_it_is_taken(tmp_path: Path) -> None:
     assert f"{_CALL}stats[save_best] if save_best is not None else None, model)\n" in new
 
 
+#: How the score is compared, and what happens where that fails; with what is handed over.
+TRIED = {
+    "no such item": ("stats['acc']", "except KeyError:", "stats['acc'] if 'acc' in stats else None"),
+    "one of several": ("stats['acc']", "except (IndexError, KeyError):", "stats['acc'] if 'acc' in stats else None"),
+    "an item of an item": (
+        "stats['val']['acc']",
+        "except KeyError:",
+        "stats['val']['acc'] if 'val' in stats and 'acc' in stats['val'] else None",
+    ),
+    "of another kind": ("stats['acc']", "except OSError:", "stats['acc']"),
+    "of any kind": ("stats['acc']", "except Exception:", "stats['acc']"),
+}
+
+
+@pytest.mark.parametrize("made", ["stats = evaluate(model)", "stats = {}\nfor k, v in evaluate(model): stats[k] = v"])
+@pytest.mark.parametrize(("score", "fails", "given"), TRIED.values(), ids=TRIED)
+def test_so_where_the_script_goes_on_without_its_item(
+    tmp_path: Path, score: str, fails: str, given: str, made: str
+) -> None:
+    epoch = f"{made}\ntry:\n    better = {score} > best\n{fails}\n    better = False\n"
+    epoch += f"if better:\n    best = {score}\n    torch.save(model.state_dict(), 'best.pt')"
+    new = rewritten(plan_of(tmp_path, script(epoch, "best = 0"), Options(mode="max")))
+    assert f"{_CALL}{given}, model)\n" in new
+
+
 def test_so_for_an_attribute(tmp_path: Path) -> None:
     epoch = "meter = evaluate(model)\nif meter is not None:\n    best = max(best, meter.acc)"
     new = rewritten(plan_of(tmp_path, script(epoch, "best = 0")))

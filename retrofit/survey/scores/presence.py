@@ -6,7 +6,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, leaves, names_in
+from retrofit.survey.nodes import dotted, leaves, names_in, nodes_in
 from retrofit.survey.ranks import of_some
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.standins import StandIn
@@ -44,6 +44,9 @@ def _tested(index: Index, node: cst.BaseExpression, made: Statement) -> list[str
             tests = [(outer.test, inner is outer.body)]
         elif isinstance(outer, cst.BooleanOperation) and inner is outer.right:
             tests = [(outer.left, isinstance(outer.operator, cst.And))]
+        elif isinstance(outer, cst.Try) and inner is outer.body and _minds_a_key(index, outer):
+            held = outer in around and outer is not made.node  # behind which it need not have gone well
+            found = [*([] if held else _looked_up(index, node)), *found]
         elif isinstance(outer, (cst.For, cst.While, cst.FunctionDef)):
             break
         if isinstance(outer, cst.BaseStatement) and outer is index.statement(outer).node:
@@ -53,6 +56,18 @@ def _tested(index: Index, node: cst.BaseExpression, made: Statement) -> list[str
             found = [*_asked(index, test, holds, names), *found]
         inner = outer
     return found
+
+
+def _minds_a_key(index: Index, tried: cst.Try) -> bool:
+    """Whether a `try` goes on where a dict has no item by a key."""
+    kinds = [kind for one in tried.handlers if one.type is not None for kind in nodes_in(one.type)]
+    return any(isinstance(kind, cst.Name) and index.qualified(kind) == "KeyError" for kind in kinds)
+
+
+def _looked_up(index: Index, node: cst.BaseExpression) -> list[str]:
+    """Return what must hold for the items that an expression takes out of dicts to be there."""
+    items = [part for part in way_to_root(node) if isinstance(part, cst.Subscript)]
+    return [f"{written(index, one.slice[0])} in {written(index, one.value)}" for one in reversed(items)]
 
 
 def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
