@@ -7445,6 +7445,55 @@ def test_best_that_begins_anew_counts_where_a_checkpoint_is_saved_by_it(best: st
     assert score.lost == lost
 
 
+_FLAGGED = """
+class Watch:
+    def __init__(self):
+        self.best, self.bad, self.improved, self.due = 0.0, 0, False, False
+
+    def look(self, model, kept):
+        acc = validate(model)
+        FLAG
+        if acc > self.best:
+            self.best, self.bad = acc, 0
+            RAISED
+        else:
+            self.bad += 1
+            self.due = True
+        return acc
+
+    def save(self, model, given):
+        if ASKED:
+            WHAT
+
+watch, state = Watch(), {"improved": False}
+"""
+_SAVE = "torch.save(model.state_dict(), 'best.pt')"
+
+
+@pytest.mark.parametrize(
+    ("flag", "raised", "asked", "what", "lost"),
+    [
+        pytest.param("self.improved = False", "self.improved = True", "self.improved", _SAVE, True, id="raised"),
+        pytest.param("self.improved = acc > self.best", "pass", "self.improved and given", _SAVE, True, id="compared"),
+        pytest.param("pass", "kept['improved'] = True", 'given["improved"]', _SAVE, True, id="an item that is handed"),
+        pytest.param("pass", "self.improved = True", "(self\n .improved)", _SAVE, True, id="over two lines"),
+        pytest.param("pass", "self.improved = True", "made(given).improved", _SAVE, False, id="of what a call gives"),
+        pytest.param("pass", "pass", "self.improved", _SAVE, False, id="never raised"),
+        pytest.param("self.due = epoch > 3", "self.improved = True", "self.due", _SAVE, False, id="for a worse one"),
+        pytest.param("self.odd = epoch % 2 > 0", "self.improved = True", "self.odd", _SAVE, False, id="another flag"),
+        pytest.param("pass", "kept['improved'] = True", 'given["due"]', _SAVE, False, id="another item"),
+        pytest.param("pass", "self.improved = True", "self.improved", "print(model)", False, id="saving nothing"),
+    ],
+)
+def test_best_that_begins_anew_counts_where_another_function_saves_by_its_flag(
+    flag: str, raised: str, asked: str, what: str, lost: bool
+) -> None:
+    before = _FLAGGED.replace("FLAG", flag).replace("RAISED", raised).replace("ASKED", asked).replace("WHAT", what)
+    epoch = "acc = watch.look(model, state)\nwatch.save(model, state)\nif watch.bad > 5:\n    break"
+    (score,) = survey_of(script(epoch, before)).scores
+    assert (score.best, score.lost) == ("", "self.best" if lost else "")
+
+
 @pytest.mark.parametrize(
     ("before", "turn", "found"),
     [

@@ -619,15 +619,15 @@ def _saves(index: Index, test: cst.BaseExpression) -> int:
         otherwise = index.statements_in(node.orelse.body) if isinstance(node.orelse, cst.Else) else []
         behind = here.following if leaves(node.body) else []
         for sense, parts in ((1, index.statements_in(node.body)), (-1, [*otherwise, *behind])):
-            if any(_keeps(index, part) for part in parts):
+            if any(keeps(index, part) for part in parts):
                 return sense
     flags = _flags(index, test)
     users = [s for s in index.statements if s.scope is here.scope and s is not here] if flags else []
     small = [user for user in users if isinstance(user.node, (cst.If, cst.SimpleStatementLine))]
-    return int(any(_keeps(index, user) and mentions(user.node, flags) for user in small))
+    return int(any(keeps(index, user) and mentions(user.node, flags) for user in small))
 
 
-def _keeps(index: Index, statement: Statement) -> bool:
+def keeps(index: Index, statement: Statement) -> bool:
     """Whether code calls what saves or copies something, by its name or by what a function of that name does."""
     savers = {
         (index.scope_of(call).name, index.scope_of(call).enclosing_class is None)

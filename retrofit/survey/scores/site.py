@@ -17,6 +17,7 @@ from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.best import keepers_of_best, kept_as_number
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
+from retrofit.survey.scores.flags import saved_by_flag
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.keepers import kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
@@ -115,6 +116,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
     score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
+    score.lost = score.lost or ("" if score.best else saved_by_flag(index, flow, loop, candidate))
     score.numeric = kept_as_number(index, loop, candidate)
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.anchors |= {"inner turn": turns[1].node} if turns[1:] else {}
