@@ -7571,6 +7571,7 @@ class Watch:
             RAISED
         else:
             self.bad += 1
+            self.due = True
         return acc
 
     def save(self, model, given):
@@ -7588,8 +7589,11 @@ _SAVE = "torch.save(model.state_dict(), 'best.pt')"
         pytest.param("self.improved = False", "self.improved = True", "self.improved", _SAVE, True, id="raised"),
         pytest.param("self.improved = acc > self.best", "pass", "self.improved and given", _SAVE, True, id="compared"),
         pytest.param("pass", "kept['improved'] = True", 'given["improved"]', _SAVE, True, id="an item that is handed"),
+        pytest.param("pass", "self.improved = True", "(self\n .improved)", _SAVE, True, id="over two lines"),
+        pytest.param("pass", "self.improved = True", "made(given).improved", _SAVE, False, id="of what a call gives"),
         pytest.param("pass", "pass", "self.improved", _SAVE, False, id="never raised"),
-        pytest.param("self.due = epoch > 3", "self.improved = True", "self.due", _SAVE, False, id="another flag"),
+        pytest.param("self.due = epoch > 3", "self.improved = True", "self.due", _SAVE, False, id="for a worse one"),
+        pytest.param("self.odd = epoch % 2 > 0", "self.improved = True", "self.odd", _SAVE, False, id="another flag"),
         pytest.param("pass", "kept['improved'] = True", 'given["due"]', _SAVE, False, id="another item"),
         pytest.param("pass", "self.improved = True", "self.improved", "print(model)", False, id="saving nothing"),
     ],

@@ -9,11 +9,10 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, nodes_in, unquoted
+from retrofit.survey.nodes import dotted, key_of, nodes_in, unquoted
 from retrofit.survey.scores.begun import in_the_loop
 from retrofit.survey.scores.best import keeps
-from retrofit.survey.scores.values import in_loop
-from retrofit.survey.scores.ways import tests_around
+from retrofit.survey.scores.values import code_within, in_loop
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -30,19 +29,29 @@ def saved_by_flag(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidat
     for choice in index.nodes_of(cst.If) if flags else ():
         here = index.statement(choice.test)
         if here.scope in running or in_loop(index, loop, choice):
-            asked = (part for part in nodes_in(choice.test) if isinstance(part, (cst.Attribute, cst.Subscript)))
-            names = {unquoted(in_the_loop(index, flow, loop, index.source.code(one), here.scope)) for one in asked}
+            asked = filter(None, map(_name, nodes_in(choice.test)))
+            names = {unquoted(in_the_loop(index, flow, loop, name, here.scope)) for name in asked}
             if names & flags and any(keeps(index, part) for part in index.statements_in(choice.body)):
                 return candidate.holder
     return ""
+
+
+def _name(node: cst.CSTNode) -> str:
+    """Return how an attribute, or an item of what has a name, is written; "" for anything else."""
+    if isinstance(node, cst.Subscript):
+        held, key = dotted(node.value), key_of(node)
+        return f"{held}[{key}]" if held is not None and key is not None else ""
+    return (dotted(node) or "") if isinstance(node, cst.Attribute) else ""
 
 
 def _raised(index: Index, candidate: Candidate) -> Iterator[str]:
     """Yield the attributes and items that are true where a score is better than the best so far."""
     for one in (*index.bindings, *index.items):
         if one.statement.scope is candidate.keeper and ("." in one.target or "[" in one.target):
-            told = tests_around(one.statement) if dotted(one.value) == "True" else [one.value]
-            parts = (part for test in told if isinstance(test, cst.BaseExpression) for part in nodes_in(test))
+            choices = [part.node for part in one.statement.around if isinstance(part.node, cst.If)]
+            held = [choice.test for choice in choices if code_within(index, one.statement.node, choice.body)]
+            told = held if dotted(one.value) == "True" else [one.value]
+            parts = (part for test in told if test is not None for part in nodes_in(test))
             if any(isinstance(part, cst.Comparison) and _compares(index, part, candidate.holder) for part in parts):
                 yield one.target
 
