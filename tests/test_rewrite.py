@@ -1283,6 +1283,39 @@ def test_object_that_saves_by_a_best_of_its_own_is_told(tmp_path: Path, swap: tu
     assert [message.startswith("`early` begins anew in each round") for message in told] == [True] * lost
 
 
+TWO = """
+acc, f1 = evaluate(model)
+if acc > best_acc:
+    best_acc = acc
+    torch.save(model.state_dict(), "acc.pt")
+if f1 > best_f1:
+    best_f1 = f1
+    torch.save(model.state_dict(), "f1.pt")
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("swap", "metric", "lost"),
+    [
+        pytest.param(("", ""), "acc", "best_f1", id="the other"),
+        pytest.param(("", ""), "f1", "best_acc", id="the one"),
+        pytest.param(
+            ("acc > best_acc:\n", "acc > best_acc or f1 > best_f1:\n    best_f1 = f1\n"), "f1", "best_acc", id="or"
+        ),
+        pytest.param(('torch.save(model.state_dict(), "f1.pt")', "print(f1)"), "acc", "", id="saves nothing"),
+    ],
+)
+def test_the_best_of_another_value_by_which_a_checkpoint_is_saved_is_told(
+    tmp_path: Path, swap: tuple[str, str], metric: str, lost: str
+) -> None:
+    text = script(TWO.replace(*swap, 1), "best_acc, best_f1 = 0, 0")
+    plan = plan_of(tmp_path, text, Options(metric=metric, mode="max"))
+    assert plan.questions == []
+    assert f"best_{metric} = pai_distributed.best_so_far(best_{metric})" in rewritten(plan)
+    told = [note.message for note in plan.notes if note.code == "PAI022"]
+    assert [message.split("`, not of")[0] for message in told] == [f"each round begins anew with `{lost}"] * bool(lost)
+
+
 STOPS_EARLY = """
 acc = evaluate(model)
 if acc > best:

@@ -181,6 +181,9 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         tell_ranks(flow, score, one.candidate, making)
         _tell_making(score, one, turns, carried)
         score.named = bool(metric)
+        known = {score.best, score.lost, one.candidate.holder, one.candidate.best}
+        holders = dict.fromkeys(other.holder for other in compared if other.saved and other.holder)
+        score.others = [holder for holder in holders if holder not in known]
         for function, _ in measured:
             others = namesakes(index, flow, loop, metric, function, score)
             score.namesakes = _answers(index, flow, loop, score, [function, *others] if others else [], metric)
