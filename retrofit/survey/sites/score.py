@@ -23,7 +23,6 @@ class KeptScore(Site):
         ranks: "all", or "first" where only rank 0 has one.
         returns: whether the function returns the score already, and only the loop does not take it.
         ends: whether the function's last statement is a `return` that is replaced.
-        others: the bests of other values by which a checkpoint is saved, and which begin anew in each round.
         present: a condition without which the expression cannot be evaluated, "" for none.
         noted: whether the function notes it, rather than return it, for the loop to find.
         further: the other statements after which it notes it.
@@ -88,6 +87,7 @@ class Score(Site):
         numeric: whether that is kept as a plain number, whatever the score is.
         oftener: whether more values are compared with the best than are handed over, such as each batch's.
         lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
+        others: the bests of other values by which a checkpoint is saved, and which begin anew in each round.
         present: a condition without which the expression cannot be evaluated, "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
         each_step: whether each step of the optimizer in the epoch loop itself has one.
