@@ -620,13 +620,20 @@ def test_the_score_of_rank_0_alone(tmp_path: Path) -> None:
     assert re.findall(r"score (.*)", run.output) == ["0.25", "0.25"]
 
 
-@pytest.mark.parametrize("how", ["past the wrapper", "loaded"])
-def test_ranks_that_train_different_models(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "cure"),
+    [
+        ("past the wrapper", "Call the wrapper there"),
+        ("loaded", "load weights on all ranks"),
+        ("own rate", "rank 0 has the learning rates [0.1], and rank 1 [0.05]. Let all ranks set the same"),
+    ],
+)
+def test_ranks_that_train_different_models(tmp_path: Path, how: str, cure: str) -> None:
     run = launch(tmp_path, "trained", how, script="hand_over.py", ranks=2)
     assert run.status == 1
     (line,) = said(run)
     assert line.startswith(f"hand_over.py:{called('optimizer.step')[0]}: each rank trains a model of its own")
-    assert "Call the wrapper there" in line
+    assert cure in line
 
 
 @pytest.mark.parametrize("how", ["by the wrapper", "by hand", "ignored", "rounding"])

@@ -38,6 +38,8 @@ elif sys.argv[1] == "trained":
     if "loaded" in sys.argv and dist.get_rank() == 1:
         nn.init.ones_(model.weight)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if "own rate" in sys.argv and dist.get_rank() == 1:
+        optimizer.param_groups[0]["lr"] = 0.05
     pai_distributed.process._pai.model = model
     GPA.pai_tracker = type("Tracker", (), {"member_vars": {"optimizer_instance": optimizer}})
     if "rounding" in sys.argv and dist.get_rank() == 1:

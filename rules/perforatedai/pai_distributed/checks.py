@@ -17,6 +17,7 @@ from .near import _pai_release
 from .optimizer import _pai_parameters_of, _pai_settle_optimizer, _pai_torch_optimizer, _pai_train_dendrites
 from .place import _pai_place
 from .process import _pai, _pai_end_if_caught, _pai_fail, _pai_grouped, _pai_say
+from .rates import _pai_registered_optimizer
 from .score_checks import _pai_batch_fault, _pai_repetition_fault, _pai_tolerated
 from .watch import _pai_watch
 
@@ -129,9 +130,13 @@ def _pai_values() -> list[float]:
     return list(torch.cat([part.to(parts[0].device) for part in parts]).tolist()) if parts else []
 
 
-def _pai_samples() -> tuple[str, list[float], list[float]]:
-    """Where an optimizer steps here, what a few numbers of the parameters were before the first step, and are now."""
-    return next(iter(_pai.stepped.values()), ""), _pai.first_samples, _pai_values()
+def _pai_samples() -> tuple[str, list[float], list[float], list[float]]:
+    """Where an optimizer steps here, what a few numbers of the parameters were before the first step, and are now.
+
+    And the learning rates of the registered one, by which they may come apart.
+    """
+    rates = [float(group["lr"]) for group in getattr(_pai_registered_optimizer(), "param_groups", ()) if "lr" in group]
+    return next(iter(_pai.stepped.values()), ""), _pai.first_samples, _pai_values(), rates
 
 
 def _pai_optimizer_fault(net: torch.nn.Module) -> str:

@@ -45,7 +45,7 @@ def _pai_introduce() -> None:
         dist.distributed_c10d._get_default_store().set(_pai_key("who", dist.get_rank()), _pai_who())
 
 
-def _pai_meet(place: str = "", fault: str = "", number: float | None = None, samples: Any = ("", [], [])) -> str:
+def _pai_meet(place: str = "", fault: str = "", number: float | None = None, samples: Any = ("", [], [], [])) -> str:
     """Wait for all ranks before a collective call, in which those that came would wait for ever.
 
     PAI_WAIT_SECONDS in the environment says how long; 1800 by default.
@@ -54,7 +54,7 @@ def _pai_meet(place: str = "", fault: str = "", number: float | None = None, sam
         place: where this rank hands over a score, "" where it has none; or _pai_no_more, where it hands over no more.
         fault: what is wrong on this rank.
         number: its score; None where it has none.
-        samples: where it trains, and some numbers of the model, before training and now.
+        samples: where it trains, some numbers of the model, before training and now, and its learning rates.
 
     Returns:
         What is wrong on any rank, and so ends all; "" where nothing is.
@@ -113,19 +113,23 @@ def _pai_first_fault(told: list[tuple[str, str, float | None]]) -> str:
     )
 
 
-def _pai_model_apart(learned: Sequence[tuple[str, list[float], list[float]]]) -> str:
+def _pai_model_apart(learned: Sequence[tuple[str, list[float], list[float], list[float]]]) -> str:
     """Do the ranks train different models? By far more than they differ where their hardware rounds differently."""
-    (place, before, _), numbers = learned[0], [now for _, _, now in learned]
+    (place, before, _, rates), numbers = learned[0], [now for _, _, now, _ in learned]
     if not before or len(set(map(len, numbers))) > 1:
         return ""
     moved = sum(abs(now - was) for now, was in zip(numbers[0], before, strict=True))
     apart = sum(max(now) - min(now) for now in zip(*numbers, strict=True))
     if not apart > 0.01 * moved:
         return ""
+    said = f"{place}: each rank trains a model of its own, so that no score is that of the saved model"
+    for rank, (*_, own) in enumerate(learned):
+        if own != rates:
+            return f"{said}: rank 0 has the learning rates {rates}, and rank {rank} {own}. Let all ranks set the same"
     return (
-        f"{place}: each rank trains a model of its own, so that no score is that of the saved model: gradients "
-        "are averaged where the training step calls the wrapper, not the model within it (`.module`). Call the wrapper "
-        "there; and load weights on all ranks, where it is made before"
+        f"{said}: gradients are averaged where the training step calls the wrapper, not the model within it "
+        "(`.module`), as `require_backward_grad_sync` is then, and of what learns when the wrapper is made. Call the "
+        "wrapper there, set and thaw before; and load weights on all ranks, where it is made before"
     )
 
 
