@@ -1563,6 +1563,22 @@ def test_best_in_an_item_of_whatever_depth_stays_that_of_all_rounds(tmp_path: Pa
     assert f"{best} = pai_distributed.best_so_far({best})" in changed
 
 
+@pytest.mark.parametrize(
+    ("taken", "goes_on"),
+    [
+        pytest.param("    top = acc\n    best = top", True, id="by another name"),
+        pytest.param("    top = acc\n    top = epoch\n    best = top", False, id="that has another value too"),
+        pytest.param("    top = epoch\n    best = top", False, id="of something else"),
+    ],
+)
+def test_best_that_takes_the_score_by_another_name_stays_that_of_all_rounds(
+    tmp_path: Path, taken: str, goes_on: bool
+) -> None:
+    body = f"acc = evaluate(model)\nif acc > best:\n{taken}\n    torch.save(model.state_dict(), 'best.pt')"
+    changed = rewritten(plan_of(tmp_path, script(body, "best = 0"), Options(metric="acc", mode="max")))
+    assert ("best = pai_distributed.best_so_far(best)" in changed) is goes_on
+
+
 HANDED_ON = """
 def keep(model, kept):
     with torch.no_grad():

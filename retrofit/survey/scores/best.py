@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -525,6 +526,9 @@ def _takers(
     if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
         wanted.update(map(code, way_to_root(score)))  # kept whole: `if stats["acc"] > best["acc"]: best = stats`
     holders = {code(best), root_of(best), *([code(best.value)] if isinstance(best, cst.Subscript) else [])}
+    bound = Counter(b.target for b in bindings)
+    kept = [b for b in bindings if bound[b.target] == 1 and b.target not in holders and b.value is not None]
+    wanted |= {b.target for b in kept if b.value is not None and _is_taken(index, b.value, wanted)}  # `top = acc`
     taken = [b for b in bindings if b.target in holders and b.value is not None]
     takers = []
     if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
