@@ -54,34 +54,6 @@ def test_what_else_ends_the_training_of_some_ranks_is_told(tmp_path: Path, left:
     assert f"`{left}` may end the training on some ranks only" in notes[0].message
 
 
-STEP = """
-def step(x):
-    if rank == 1 and epoch > 8:
-        torch.save(model.state_dict(), "last.pt")
-        ENDED
-"""
-
-
-@pytest.mark.parametrize(
-    ("ended", "condition", "called", "told"),
-    [
-        pytest.param("exit(0)", "rank == 1 and epoch > 8", "step(x)", True, id="one rank"),
-        pytest.param("exit(0)", "epoch > 8", "step(x)", False, id="all ranks"),
-        pytest.param("exit(1)", "rank == 1 and epoch > 8", "step(x)", False, id="a failure, which ends all"),
-        pytest.param("return", "rank == 1 and epoch > 8", "step(x)", False, id="the function alone"),
-        pytest.param("exit(0)", "rank == 1 and epoch > 8", "pass", False, id="not called"),
-    ],
-)
-def test_an_end_of_one_rank_in_a_function_that_the_loop_leads_to_is_told(
-    tmp_path: Path, ended: str, condition: str, called: str, told: bool
-) -> None:
-    made = STEP.replace("ENDED", ended).replace("rank == 1 and epoch > 8", condition)
-    text = script(f"for x in val_loader:\n    {called}\n{SCORE}", BEGUN + made)
-    notes = [note for note in plan_of(tmp_path, text).notes if note.code == "PAI027"]
-    (line,) = [number for number, one in enumerate(text.splitlines(), 1) if one.strip() == ended]
-    assert [note.line for note in notes] == ([line] if told else [])
-
-
 @pytest.mark.parametrize(
     "ended",
     [

@@ -510,7 +510,7 @@ def called_in(index: Index, flow: Flow, *blocks: Statement) -> set[Scope]:
     return found
 
 
-def ends_program(index: Index, node: cst.CSTNode) -> bool:
+def _exits(index: Index, node: cst.CSTNode) -> bool:
     """Whether a statement ends the program as one that has done its work."""
     if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
         return False
@@ -612,8 +612,7 @@ def _leaving(loop: EpochLoop) -> list[cst.CSTNode]:
             line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)
         ):
             continue
-        ends = (cst.Return, cst.Break)
-        leaves = [small for small in line.body if isinstance(small, ends) or ends_program(index, small)]
+        leaves = [small for small in line.body if isinstance(small, (cst.Return, cst.Break)) or _exits(index, small)]
         path = statement.path if leaves else []
         inside = path[path.index(loop.statement) + 1 :] if loop.statement in path else []
         if not inside or inside[0].siblings is not block:

@@ -8,7 +8,6 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, ends_program
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.ranks import of_some, ranks_at
@@ -20,18 +19,13 @@ _DEPTH = 3
 
 
 def find_stops(index: Index, flow: Flow, loop: EpochLoop) -> list[Stop]:
-    """Return what leaves an epoch loop, or the condition of its head, where some ranks may do so and others not.
-
-    Also what ends the program in a function that the loop leads to, as where one rank saves after so many steps.
-    """
+    """Return what leaves an epoch loop, or the condition of its head, where some ranks may do so and others not."""
     shared = _shared(index, flow, loop)
-    led_to = called_in(index, flow, loop.statement)
-    ends = [node for node in index.nodes_of(cst.Expr) if ends_program(index, node) and index.scope_of(node) in led_to]
-    parted: list[cst.CSTNode] = [one for one in ends if any(of_some(flow, test) for test, _ in index.guards(one))]
-    for node in loop.leaving:
-        parts = any(_parts(test, index, flow, loop, shared) for test in _conditions(index, node, loop))
-        parted += [node] if parts and node not in parted else []
-    return [Stop(node=node, index=index) for node in parted]
+    return [
+        Stop(node=node, index=index)
+        for node in loop.leaving
+        if any(_parts(test, index, flow, loop, shared) for test in _conditions(index, node, loop))
+    ]
 
 
 def _conditions(index: Index, node: cst.CSTNode, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
