@@ -661,28 +661,6 @@ def test_initialisation_moves_inputs_as_the_wrapper_did(tmp_path: Path, wrapper:
     assert f"else:\n    model = pai_distributed.on_one_device(model{chain})\n" in changed
 
 
-@pytest.mark.parametrize(
-    ("chosen", "kept"),
-    [
-        pytest.param("torch.nn.DataParallel(model).cuda() if gpu else model", "MODEL if gpu else model", id="by a GPU"),
-        pytest.param(
-            "model if not gpu else torch.nn.DataParallel(model).cuda()", "model if not gpu else MODEL", id="none"
-        ),
-        pytest.param("torch.nn.DataParallel(model).cuda() if many else model", "MODEL", id="by their number"),
-        pytest.param("torch.nn.DataParallel(model).cuda() if args.gpu else model", "MODEL", id="not known"),
-        pytest.param("torch.nn.DataParallel(model).cuda() if gpu else model.half()", "MODEL", id="another model"),
-    ],
-)
-def test_initialisation_wraps_nothing_where_there_is_no_gpu(tmp_path: Path, chosen: str, kept: str) -> None:
-    begun = (
-        "gpu = torch.cuda.is_available()\nif args.cpu:\n    gpu = False\nmany = gpu and torch.cuda.device_count() > 1"
-    )
-    text = script("acc = validate()").replace("model = Net()", f"{begun}\nmodel = Net()").replace("DDP(model)", chosen)
-    changed = rewritten(plan_of(tmp_path, text, BY_ACC))
-    wrapped = "pai_distributed.on_one_device(model.cuda())"
-    assert f"else:\n    model = {kept.replace('MODEL', wrapped)}\n" in changed
-
-
 @pytest.mark.parametrize("name", ["forward", "gather", "scatter"])
 def test_the_projects_own_data_parallel_wraps_in_the_initialisation_too(tmp_path: Path, name: str) -> None:
     """It may be called as no other is."""

@@ -17,7 +17,6 @@ from retrofit.survey.constructions import find_constructions
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.holders import modules_walked
-from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import calls_one_of, dotted, is_choice, method_name, names_in, nodes_in, receiver, spelled
@@ -95,7 +94,6 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 choice=_choice(index, meant),
                 idle=not begins and is_idle(call),
                 closed="" if takes else index.source.code(call.func),
-                without_gpu=_without_gpu(index, flow, whole, module),
                 anchors={"operand": operand, "call": call, "function": call.func, "whole": whole, **dict(spread[-1:])},
             )
         )
@@ -244,22 +242,6 @@ def _chain(index: Index, call: cst.BaseExpression) -> tuple[cst.BaseExpression, 
     moves = takewhile(lambda one: method_name(one) in index.knowledge.module_methods, index.called_on(call))
     whole = [call, *moves][-1]
     return whole, index.source.code(whole)[len(index.source.code(call)) :]
-
-
-def _without_gpu(index: Index, flow: Flow, whole: cst.BaseExpression, module: str) -> tuple[str, str]:
-    """Return what stands around a wrapper that gives way to the bare model where there is no GPU, or none is wanted.
-
-    Such a condition is the same in the initialisation run, which sees one GPU, as one that counts them is not.
-    """
-    chosen = index.parents[whole]
-    if not isinstance(chosen, cst.IfExp) or isinstance(index.parents[chosen], cst.IfExp):
-        return "", ""
-    other, test = chosen.orelse if whole is chosen.body else chosen.body, index.source.code(chosen.test)
-    asks = Holding(index.calls_to("torch.cuda.is_available"), flow).holds(chosen.test)
-    counts = Holding(index.calls_to("torch.cuda.device_count"), flow).holds(chosen.test)
-    if not module or dotted(other) != module or not asks or counts:
-        return "", ""
-    return ("", f" if {test} else {module}") if whole is chosen.body else (f"{module} if {test} else ", "")
 
 
 def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:

@@ -41,7 +41,6 @@ class Wrapper(Site):
         brought: where what is wrapped is not seen, and its function is given what has it, and the optimizer, the place
             that starts a process by that; else "".
         own: whether its class is the project's own DataParallel, which may be called as no other is.
-        without_gpu: what stands before and behind it where it gives way to the bare model without a GPU.
         closed: the wrapper's class, where it is a project's or library's own and takes no find_unused_parameters.
     """
 
@@ -69,7 +68,6 @@ class Wrapper(Site):
     brought: str = ""
     own: bool = False
     closed: str = ""
-    without_gpu: tuple[str, str] = ("", "")
 
     @property
     def call(self) -> cst.Call:
@@ -134,8 +132,7 @@ class Wrapper(Site):
     @property
     def keeps(self) -> str:
         """What stands before the wrapper in its statement: `model = `, or `return `."""
-        before, _ = self.without_gpu
-        return ("return " if self.returned else "".join(f"{name} = " for name in [self.target, *self.others])) + before
+        return "return " if self.returned else "".join(f"{name} = " for name in [self.target, *self.others])
 
     @property
     def changes_unwrapped(self) -> bool:
