@@ -316,6 +316,7 @@ print(f"Val loss: {{val_loss}}")"""
         ("print(val_loss[1:])", ""),
         ("print(val_loss[1])\nval_loss = val_loss[0]", ""),
         ("print(names[1])", ""),
+        ("log(val_loss)\nval_loss = measure(model)\nprint(val_loss[1])", ""),
     ],
 )
 def test_what_has_a_further_item_is_no_number(tmp_path: Path, read: str, kind: str) -> None:

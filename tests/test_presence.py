@@ -53,6 +53,7 @@ TRIED = {
         "except KeyError:",
         "stats['val']['acc'] if 'val' in stats and 'acc' in stats['val'] else None",
     ),
+    "an item of a list": ("stats['acc'][-1]", "except KeyError:", "stats['acc'][-1] if 'acc' in stats else None"),
     "of another kind": ("stats['acc']", "except OSError:", "stats['acc']"),
     "of any kind": ("stats['acc']", "except Exception:", "stats['acc']"),
 }

@@ -1308,6 +1308,7 @@ if f1 > best_f1:
             ("acc > best_acc:\n", "acc > best_acc or f1 > best_f1:\n    best_f1 = f1\n"), "f1", "best_acc", id="or"
         ),
         pytest.param(('torch.save(model.state_dict(), "f1.pt")', "print(f1)"), "acc", "", id="saves nothing"),
+        pytest.param(("acc, f1 =", "best_f1 = 0\nacc, f1 ="), "acc", "", id="of each turn's own"),
     ],
 )
 def test_the_best_of_another_value_by_which_a_checkpoint_is_saved_is_told(

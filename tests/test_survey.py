@@ -4962,6 +4962,7 @@ def test_a_list_that_stands_in_the_script_is_no_command_line(given: str, read: b
         pytest.param("main(sys.argv[1:])", True, id="the command line"),
         pytest.param("main(['--lr', '1'] + sys.argv[1:])", True, id="more than a list"),
         pytest.param("main([*sys.argv[1:], '--lr', '1'])", True, id="with a star"),
+        pytest.param("given = ['--lr']\nmain([*given, '1'])", False, id="a star of a list"),
         pytest.param("given = ['--lr', '1']\ngiven.extend(sys.argv[1:])\nmain(given)", True, id="extended"),
         pytest.param("given = ['--lr', '1']\ngiven += sys.argv[1:]\nmain(given)", True, id="added to"),
         pytest.param("main(['--lr', '1'] if debug else None)", True, id="a list or none"),

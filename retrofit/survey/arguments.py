@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.knowledge.kinds import ReadsCommandLine
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import argument, dotted, guards_main, method_name, names_in, receiver
+from retrofit.survey.nodes import argument, dotted, guards_main, method_name, names_in, nodes_in, receiver
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.argument import LocalRank, Parser
@@ -40,7 +40,7 @@ def _reads(call: cst.Call, flow: Flow) -> bool:
     made = flow.deep_origins(receiver(given) or given, index.scope_of(call))
     if not made or not all(isinstance(one.node, (cst.List, cst.Tuple, cst.SimpleString)) for one in made):
         return True
-    if any(isinstance(part, cst.StarredElement) for one in made for part in getattr(one.node, "elements", ())):
+    if any(index.qualified(part) == "sys.argv" for one in made for part in nodes_in(one.node)):
         return True  # as `[*sys.argv[1:], "--fast"]`
     filled = [one for _, one in index.method_calls("append", "extend", "insert")]
     added = [*filled, *(one.target for one in index.nodes_of(cst.AugAssign))]

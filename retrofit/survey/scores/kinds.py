@@ -89,13 +89,13 @@ class Kinds:
         return "", ""
 
     def _has_more(self, item: cst.Subscript) -> bool:
-        """Whether the loop reads an item that only several values have, `errors[3]`, of what a name means last."""
+        """Whether the loop reads an item that only several values have, `errors[3]`, of what it gives a name once."""
         key, name, here = item.slice[0].slice, dotted(item.value), self._index.statement(item)
         numbered = isinstance(key, cst.Index) and isinstance(key.value, cst.Integer) and key.value.evaluated_value > 0
         if not numbered or name is None or not in_loop(self._index, self._loop, item):
             return False
         bound = [b for b in self._index.bound([name], here.scope) if self._loop.statement in b.statement.path]
-        return bool(bound) and all(b.statement.order < here.order for b in bound)
+        return len(bound) == 1 and bound[0].statement.order < here.order
 
     def _is_given_none(self, value: Value) -> bool:
         """Whether a value is the None that a function of the project returns: a variable may get its own elsewhere."""

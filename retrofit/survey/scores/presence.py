@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from retrofit.survey.flow import Flow
@@ -67,7 +69,8 @@ def _minds_a_key(index: Index, tried: cst.Try) -> bool:
 def _looked_up(index: Index, node: cst.BaseExpression) -> list[str]:
     """Return what must hold for the items that an expression takes out of dicts to be there."""
     items = [part for part in way_to_root(node) if isinstance(part, cst.Subscript)]
-    return [f"{written(index, one.slice[0])} in {written(index, one.value)}" for one in reversed(items)]
+    keyed = [one for one in items if not re.fullmatch(r"-?\d+", index.source.code(one.slice[0]))]  # no list's items
+    return [f"{written(index, one.slice[0])} in {written(index, one.value)}" for one in reversed(keyed)]
 
 
 def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
