@@ -93,3 +93,36 @@ def test_keys_of_a_dict_that_the_loop_drops_tell_what_its_items_are() -> None:
         ("hits / n", "max"),
         ("1 - hits / n", "min"),
     ]
+
+
+OWN = """
+import torch
+
+class Own(torch.optim.SGD):
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            loss = closure()
+        with torch.no_grad():
+            self.move()
+        return loss
+
+def fit(model, optimizer, loader):
+    for x, y in loader:
+        loss = cost(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+model = Net()
+optimizer = Own(model.parameters(), lr=0.1)
+model = torch.nn.DataParallel(model)
+for epoch in range(9):
+    fit(model, optimizer, loader)
+"""
+
+
+def test_what_an_optimizer_of_the_projects_own_has_in_its_step_is_none_of_it() -> None:
+    assert survey_of(OWN).measures == []
+    (score,) = survey_of(OWN, "loss", "min").scores
+    assert score.kept is not None
+    assert score.kept.index.scope_of(score.kept.node).name == "fit"

@@ -4858,6 +4858,11 @@ def test_parsed_arguments_are_in_scope(text: str, name: str) -> None:
             id="made a dict later",
         ),
         pytest.param(
+            PARSER + "def options():\n    args = parser.parse_args()\n    args = vars(args)\n    return args\n"
+            "args = options()\n" + LOOP,
+            id="made a dict in the function that gives it",
+        ),
+        pytest.param(
             PARSER + "args = parser.parse_args()\nif args.lr:\n    args = torch.load('x')['args']\n" + LOOP,
             id="a checkpoint's by turns",
         ),

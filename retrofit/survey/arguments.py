@@ -205,6 +205,7 @@ class Namespaces:
                 made = [origin.node for origin in self._flow.origins(value, scope)] if value is not None else []
                 read = [node for node in made if isinstance(node, cst.Call) and _reads(node, self._flow)]
                 parses = bool(read) and not self._is_replaced(dotted(value) or "", scope, read)
+                parses = parses and not self._is_dict(dotted(value) or "", scope)
             if parses:
                 found.update(Origin(call) for call in self._flow.callers(scope))
         return found
@@ -270,7 +271,7 @@ class Namespaces:
         """Whether ``name`` is a namespace in every process: spawned ones pass over `if __name__ == "__main__"`."""
         variable = self._flow.variable(name, scope)
         values = [source.value for source in self._flow.sources(variable)]
-        if any(isinstance(value, cst.Call) and self._index.qualified(value.func) == "vars" for value in values):
+        if self._is_dict(name, scope):
             return False
         if any(isinstance(value, cst.Subscript) for value in values):
             return False  # a checkpoint's, which may be older than our options
@@ -284,6 +285,11 @@ class Namespaces:
         if not self._spawns or variable[0].parent is not None or scope.parent is None:
             return True
         return not all(any(guards_main(part.node) for part in b.statement.path) for b in bindings)
+
+    def _is_dict(self, name: str, scope: Scope) -> bool:
+        """Whether a name gets the options as a dict: `args = vars(args)`."""
+        values = [source.value for source in self._flow.sources(self._flow.variable(name, scope))]
+        return any(isinstance(value, cst.Call) and self._index.qualified(value.func) == "vars" for value in values)
 
     def _is_replaced(self, name: str, scope: Scope, parsed: Collection[cst.CSTNode]) -> bool:
         """Whether a name gets an object that is not made of the namespace as well: `args = load(args.config)`."""

@@ -24,7 +24,13 @@ from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
 from retrofit.survey.scores.namesakes import made_of
 from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.standins import StandIns
-from retrofit.survey.scores.validation import called_by, is_validation, runs_with_its_statement, validation_functions
+from retrofit.survey.scores.validation import (
+    called_by,
+    is_of_optimizer,
+    is_validation,
+    runs_with_its_statement,
+    validation_functions,
+)
 from retrofit.survey.scores.values import (
     bare_of,
     calls_method,
@@ -542,7 +548,7 @@ def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = 
         owner: the name of the only one that is meant, "" for any.
     """
     running = [f for f in called_in(index, flow, loop.statement) if f.kind == "function" and owner in ("", f.name)]
-    knowing = [f for f in running if name.partition(".")[0] in f.names]
+    knowing = [f for f in running if name.partition(".")[0] in f.names and not is_of_optimizer(flow, f)]
     if "." not in name:
         handed = {flow.called(call) for f in knowing for call in index.calls_of(f) if _hands_on(flow, call, name)}
         return [f for f in knowing if f not in handed or index.bound([name], f)]

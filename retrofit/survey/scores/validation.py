@@ -61,10 +61,16 @@ def called_by(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst
     found: dict[Scope, list[cst.Call]] = {}
     for call in index.calls:
         function = flow.called(call) if in_loop(index, loop, call) else None
-        if function is not None:
+        if function is not None and not is_of_optimizer(flow, function):
             found.setdefault(function, []).append(call)
     going_on = {f: [call for call in calls if not _is_last(index, loop, call)] for f, calls in found.items()}
     return {f: going_on[f] or calls for f, calls in found.items()}
+
+
+def is_of_optimizer(flow: Flow, function: Scope) -> bool:
+    """Whether a function is a method of one of the project's own optimizers, which measures nothing."""
+    owner = function.enclosing_class
+    return owner is not None and flow.root(owner).startswith("torch.optim.")
 
 
 def _is_last(index: Index, loop: EpochLoop, call: cst.Call) -> bool:
