@@ -402,6 +402,8 @@ def test_a_function_that_saves_once_is_left_alone() -> None:
 SAVES = "torch.save(model.state_dict(), path)"
 PATH = "path = os.path.join(args.out, f'{epoch}.pt')\n"
 ONCE = f"{PATH}if not os.path.exists(path):\n    {SAVES}\n"
+INSIDE = "torch.save(model.state_dict(), path + '/w.pt')"
+OF = "torch.save(model.state_dict(), file_in(path))"
 EARLIER = "pai_distributed.is_of_earlier_round"
 
 
@@ -460,10 +462,25 @@ def test_a_file_of_an_earlier_round_keeps_no_later_one_from_saving(
         pytest.param(f"{PATH}if os.path.exists(path):\n    {SAVES}", "", id="saved again"),
         pytest.param("pass", f"path = 'begun.pt'\nif not os.path.exists(path):\n    {SAVES}", id="before the training"),
         pytest.param(f"if not os.path.exists(args.data):\n    {PATH}    {SAVES}", "", id="another file"),
+        pytest.param(f"{PATH}if not os.path.exists(path):\n    os.makedirs(path)\n    {INSIDE}", "", id="a new folder"),
+        pytest.param(f"{PATH}if not os.path.exists(path):\n    make(path)\n    {INSIDE}", "", id="a file in a folder"),
+        pytest.param(f"{PATH}if not os.path.exists(path):\n    os.mkdir(path)\n    {OF}", "", id="of a folder"),
+        pytest.param(
+            "save(os.path.join(args.out, f'{epoch}'))",
+            f"def save(path):\n    if os.path.isdir(path):\n        return\n    os.mkdir(path)\n    {INSIDE}\n",
+            id="a function that makes a folder",
+        ),
     ],
 )
 def test_a_file_that_is_not_saved_once_for_each_epoch_is_left_alone(text: str, before: str) -> None:
-    assert survey_of(saving(text, before)).new_folders == []
+    assert not any(site.saves for site in survey_of(saving(text, before)).new_folders)
+
+
+def test_a_folder_is_there_where_a_later_round_saves_in_it_again(tmp_path: Path) -> None:
+    folder = "os.makedirs(os.path.dirname(path))"
+    written = rewritten(plan_of(tmp_path, saving(ONCE.replace(SAVES, f"{folder}\n    {SAVES}"))))
+    assert f"if not os.path.exists(path) or {EARLIER}(path):" in written
+    assert f"{folder[:-1]}, exist_ok=not args.perforate_model_parallel)" in written
 
 
 def test_that_a_file_is_of_an_earlier_round_is_asked_once(tmp_path: Path) -> None:

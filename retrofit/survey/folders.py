@@ -43,7 +43,8 @@ def find_new_folders(flow: Flow, loops: list[EpochLoop], origins: Set[Origin]) -
             told[part] = choice
             instead.update({choice.body, choice.orelse} - trains)
     told |= _taking_up(flow, training)
-    made = [_asking(index, part) for part in told]
+    once, made = _saving_once(flow, loops, origins), [_asking(index, part) for part in told]
+    told |= {part: asks for part in once if isinstance(asks := index.statement(part).node, cst.If)}
     made += [site for call in index.calls if (site := _made(index, flow, call, [*told.values()])) is not None]
     for node in (*index.nodes_of(cst.Raise), *index.nodes_of(cst.Expr), *index.nodes_of(cst.Return)):
         here = index.statement(node)
@@ -54,7 +55,7 @@ def find_new_folders(flow: Flow, loops: list[EpochLoop], origins: Set[Origin]) -
     for test in index.nodes_of(cst.Assert):
         paths = [path for part in _holding(flow, test.test, affirmed=False) for path in _asked_for(index, part)]
         asked += [test] if any(_is_written(path, writing, flow) for path in paths) else []
-    made += [_asking(index, part, path) for part, path in _saving_once(flow, loops, origins).items()]
+    made += [_asking(index, part, path) for part, path in once.items()]
     return [*made, *(NewFolder(node=node, index=index) for node in asked if index.holds(index.scope_of(node)))]
 
 
@@ -63,7 +64,8 @@ def _saving_once(
 ) -> dict[cst.BaseExpression, cst.BaseExpression]:
     """Return what asks for a file, each with its path, without which alone an epoch loop saves the model there.
 
-    A file that is also saved elsewhere, as where the model is the best one, is left alone.
+    A file that is also saved elsewhere, as where the model is the best one, is left alone. So is a folder: whoever
+    makes it there cannot make it again.
     """
     index, found = flow.index, dict[cst.BaseExpression, cst.BaseExpression]()
     loaded = {call for call, _ in index.method_calls("state_dict")}
@@ -75,6 +77,7 @@ def _saving_once(
         if what is not None and path is not None and weights.holds(what)
         for way in _given_paths(flow, path, call)
     ]
+    folders = [path for call in index.calls for path in _folders(index, call)] if ways else []
     for loop in loops if ways else ():
         scopes = called_in(index, flow, loop.statement)
         asked = [
@@ -84,7 +87,8 @@ def _saving_once(
                 for part in _barring(flow, at)
                 if index.scope_of(part) in scopes or loop.statement in index.statement(part).path
                 for path in _asked_for(index, part)
-                if _is_written(path, [(given, call)], flow)
+                if _is_written(path, [(given, call)], flow, file=True)
+                if not any(is_same(path, folder, flow) for folder in folders)
             ]
             for call, way in ways
         ]
@@ -449,7 +453,9 @@ def _is_of_file(index: Index, call: cst.CSTNode, kind: type[AsksForPath] | type[
     return any(one.file and (function in one.names or method in one.methods) for one in index.knowledge.of(kind))
 
 
-def _is_written(path: cst.BaseExpression, writing: list[tuple[cst.BaseExpression, cst.Call]], flow: Flow) -> bool:
+def _is_written(
+    path: cst.BaseExpression, writing: list[tuple[cst.BaseExpression, cst.Call]], flow: Flow, *, file: bool = False
+) -> bool:
     """Whether the script writes what a path names, or something in it.
 
     Of a path that is asked for as a file's, what makes it a folder, or writes something in it, does not.
@@ -458,9 +464,10 @@ def _is_written(path: cst.BaseExpression, writing: list[tuple[cst.BaseExpression
         path: the path.
         writing: what calls that write are given, and these.
         flow: the project's values.
+        file: whether a file alone is meant, whatever asks for it.
     """
     asking = next(one for one in flow.index.ancestors(path) if isinstance(one, cst.Call))
-    file = _is_of_file(flow.index, asking, AsksForPath)
+    file = file or _is_of_file(flow.index, asking, AsksForPath)
     for given, call in writing:
         made = [origin.node for origin in flow.origins(given, flow.index.scope_of(given))]
         for other in (given, *(one for one in made if isinstance(one, cst.BinaryOperation))):
