@@ -34,6 +34,7 @@ while step < 900:
         criticise(x)
     loss = train(x)
 """
+WRAPPED = "from torch.nn.parallel import DistributedDataParallel as DDP\n"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,12 @@ while step < 900:
         pytest.param("", "", id="in functions"),
         pytest.param("    loss = train(x)\n", "    if step > 9:\n        loss = train(x)\n", id="under a condition"),
         pytest.param("while step < 900:\n    step += 1\n", "for turn in range(900):\n", id="counted"),
+        pytest.param("\n\ndef criticise", f"{WRAPPED}model = DDP(model)\n\n\ndef criticise", id="of a wrapped model"),
+        pytest.param(
+            "\n\ndef criticise",
+            f"{WRAPPED}model, critic = DDP(model), DDP(critic)\n\n\ndef criticise",
+            id="which is wrapped, too",
+        ),
     ],
 )
 def test_steps_of_an_adversary_make_no_epoch_of_a_turn_of_one_step(old: str, new: str) -> None:
@@ -64,6 +71,9 @@ def test_steps_of_an_adversary_make_no_epoch_of_a_turn_of_one_step(old: str, new
             id="draws all batches itself",
         ),
         pytest.param("    scaler.step(optimizer)", "    scheduler.step()", id="no step beside it"),
+        pytest.param(
+            "\n\ndef criticise", f"{WRAPPED}critic = DDP(critic)\n\n\ndef criticise", id="steps of the wrapped model"
+        ),
     ],
 )
 def test_loop_in_a_turn_may_be_the_epoch_s(old: str, new: str) -> None:

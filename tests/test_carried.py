@@ -85,6 +85,17 @@ def carried_in(epoch: str) -> str:
         pytest.param(f"{PASS}counts.add(hits(model(x), y))\nacc = counts / 9{BEST}", "counts", id="a tensor"),
         pytest.param(f"{PASS}acc_of.update(model(x), y)\nacc = acc_of.compute(){BEST}", "acc_of", id="torchmetrics"),
         pytest.param(f"{PASS}right += hits(model(x), y)\nacc = right - known{BEST}", "right", id="less something else"),
+        pytest.param(
+            f"total += evaluate(model)\nacc = total - right{BEST}\nif epoch == 0:\n    right = total",
+            "total",
+            id="since the first",
+        ),
+        pytest.param(
+            "total += evaluate(model)\nif epoch % 5 == 0:\n    acc = total - right\n    best = max(best, acc)\n"
+            "if epoch % 10 == 0:\n    right = total",
+            "total",
+            id="since then, or since the one before",
+        ),
     ],
 )
 def test_a_score_of_all_epochs_so_far_is_told(epoch: str, name: str) -> None:
@@ -108,6 +119,11 @@ def test_a_score_of_all_epochs_so_far_is_told(epoch: str, name: str) -> None:
         pytest.param(f"acc = evaluate(model, right){BEST}\nright += 1", id="given the number of the turn"),
         pytest.param(
             f"{PASS}right += hits(model(x), y)\nacc = (right - total) / 9{BEST}\ntotal = float(right)", id="since then"
+        ),
+        pytest.param(
+            f"{PASS}right += hits(model(x), y)\nif epoch % 5 == 0:\n    acc = right - total\n"
+            "    best = max(best, acc)\n    with lock:\n        total = right",
+            id="since then, under one condition",
         ),
         pytest.param(f"acc = of_all(model){BEST}\ntotal += acc\nprint(total)", id="another sum"),
     ],

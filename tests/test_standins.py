@@ -33,6 +33,13 @@ def mean_by_default(value, first=0):
     return value / world
 
 
+def mean_on_last(value, first=0):
+    if world > 4:
+        first = world - 1
+    dist.reduce(value, first)
+    return value / world
+
+
 def mean_for_all(value):
     dist.all_reduce(value)
     return value / world
@@ -214,6 +221,11 @@ def test_so_is_what_a_helper_leaves_on_a_rank_that_may_be_another(tmp_path: Path
     _, questions = planned(tmp_path, f"acc = mean_on(evaluate(model), {rank}){BEST}")
     assert len(questions) == 1
     assert ": dist.reduce(value, dst=first)). Leave it on rank 0" in questions[0]
+
+
+def test_so_is_what_it_leaves_on_a_rank_that_it_chooses_anew(tmp_path: Path) -> None:
+    _, (asked,) = planned(tmp_path, f"acc = mean_on_last(evaluate(model), 0){BEST}")
+    assert ": dist.reduce(value, first)). Leave it on rank 0" in asked
 
 
 @pytest.mark.parametrize(

@@ -502,10 +502,13 @@ def test_frozen_teacher_is_no_second_model(freeze: str, targets: list[str]) -> N
     assert [wrapper.target for wrapper in found.wrappers] == targets
 
 
+OF_MODEL = "SGD(model.parameters(), 0.1)"
+
+
 @pytest.mark.parametrize(
     ("built", "optimizer", "targets"),
     [
-        pytest.param("", "SGD(model.parameters(), 0.1)", ["model"], id="of one"),
+        pytest.param("", OF_MODEL, ["model"], id="of one"),
         pytest.param(
             "", "kinds[args.kind]([p for p in model.parameters() if p.requires_grad])", ["model"], id="chosen"
         ),
@@ -532,6 +535,31 @@ def test_frozen_teacher_is_no_second_model(freeze: str, targets: list[str]) -> N
         ),
         pytest.param("", "SGD(collect(), 0.1)", ["teacher", "model"], id="of what is not seen"),
         pytest.param(
+            "", f"{OF_MODEL}\nprint(len(list(teacher.parameters())), copy.copy(teacher))", ["model"], id="and counted"
+        ),
+        pytest.param("", f"{OF_MODEL}\nmetric = load(torch.nn.Sequential(teacher))", ["model"], id="and loaded"),
+        pytest.param("", f"{OF_MODEL}\nzoo.Manager().attach(teacher)", ["teacher", "model"], id="and given away"),
+        pytest.param("", f"{OF_MODEL}\nzoo.Engine(net=teacher)", ["teacher", "model"], id="and given to a class"),
+        pytest.param("", f"{OF_MODEL}\nzoo.fuse(SGD, teacher.parameters())", ["teacher", "model"], id="in parts"),
+        pytest.param(
+            "",
+            f"{OF_MODEL}\nfor p in teacher.parameters():\n    p -= 0.1 * p.grad",
+            ["teacher", "model"],
+            id="and learning by hand",
+        ),
+        pytest.param(
+            "",
+            f"{OF_MODEL}\nfor p in model.parameters():\n    print(p.grad)",
+            ["model"],
+            id="with gradients that are read",
+        ),
+        pytest.param(
+            "",
+            f"{OF_MODEL}\nfor p in teacher.parameters():\n    optimizer.param_groups[0]['params'].append(p)",
+            ["teacher", "model"],
+            id="of a group that grows",
+        ),
+        pytest.param(
             "model = C(teacher)", "SGD(model.parameters(), 0.1)", ["teacher", "model"], id="of one in the other"
         ),
         pytest.param("teacher = C(model)", "SGD(model.parameters(), 0.1)", ["teacher", "model"], id="of what it holds"),
@@ -540,7 +568,8 @@ def test_frozen_teacher_is_no_second_model(freeze: str, targets: list[str]) -> N
 def test_a_model_whose_parameters_no_optimizer_has_is_no_second_one(
     built: str, optimizer: str, targets: list[str]
 ) -> None:
-    text = f"import timm\nimport torch\nfrom torch.optim import SGD, Adam\n{DDP}kinds = {{'sgd': SGD, 'adam': Adam}}\n"
+    text = "import copy\nimport timm\nimport torch\nimport zoo\nfrom torch.optim import SGD, Adam\n"
+    text += f"{DDP}kinds = {{'sgd': SGD, 'adam': Adam}}\n"
     text += "def load(net):\n    net.load_state_dict(torch.load('a.pt'))\n    return net\n\n"
     text += "def make(net):\n    return SGD(net.parameters(), 0.1)\n\nteacher = B()\nmodel = A()\n"
     text += f"{built}\nteacher = DDP(teacher)\nmodel = DDP(model)\noptimizer = {optimizer}\n"

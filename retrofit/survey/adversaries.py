@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Optimizer
+from retrofit.knowledge.kinds import Optimizer, Wraps
 from retrofit.survey.flow import Flow
+from retrofit.survey.holders import parameter_holders
 from retrofit.survey.index import Index
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Statement
@@ -28,7 +29,18 @@ def steps_another(index: Index, flow: Flow, inner: Statement, loop: Statement) -
     steps = [(stands(call), _optimizers(index, flow, call, held)) for call, held in index.method_calls("step")]
     own, others = (set[Origin]().union(*(made for at, made in steps if at == where)) for where in ("in", "by"))
     draws = any(stands(call) == "by" for call in index.calls_to("next"))
-    return draws and bool(own and others) and own.isdisjoint(others)
+    if not (draws and own and others and own.isdisjoint(others)):
+        return False
+    return not _of_wrapped(index, flow, own) or _of_wrapped(index, flow, others)
+
+
+def _of_wrapped(index: Index, flow: Flow, optimizers: set[Origin]) -> bool:
+    """Whether some optimizers are given parameters of what a wrapper has, as the model is."""
+    wrapping = [call for call in index.calls if index.knowledge.known(Wraps, flow.class_called(call)) is not None]
+    operands = [operand for call in wrapping if (operand := flow.wrapped(call)) is not None]
+    wrapped = set[Origin]().union(*(flow.deep_origins(one, index.scope_of(one)) for one in operands))
+    given = [arg.value for one in optimizers if isinstance(one.node, cst.Call) for arg in one.node.args[:1]]
+    return any(not wrapped.isdisjoint(parameter_holders(one, index.scope_of(one), flow) or ()) for one in given)
 
 
 def _optimizers(index: Index, flow: Flow, step: cst.Call, stepped: cst.BaseExpression) -> set[Origin]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
 import re
+import sys
 from collections.abc import Sequence
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import AveragesModel, Optimizer, Scheduler
+from retrofit.knowledge.kinds import AveragesModel, Logs, Loss, Metric, Optimizer, Scheduler, Wraps
 from retrofit.survey.backwards import backpropagations, has_own_tensors
 from retrofit.survey.flow import Flow
-from retrofit.survey.holders import parameter_holders
+from retrofit.survey.holders import ADDING, parameter_holders
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name, named_in
+from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name, named_in, names_in
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import EpochLoop
@@ -139,12 +141,16 @@ def find_constructions(index: Index, flow: Flow, model: set[Origin], handover: f
 def with_optimizers(models: Sequence[set[Origin]], flow: Flow) -> list[set[Origin]]:
     """Leave out the models whose parameters no optimizer is given, as a teacher or what a loss compares features of.
 
-    What is made of another one stays. All are returned where it is not known whose parameters one is given.
+    What is made of another one stays, and what may learn in another way. All are returned where it is not known whose
+    parameters one is given.
 
     Args:
         models: where each is built.
     """
     index = flow.index
+    grown = [name for _, held in index.method_calls(*ADDING) for name in names_in(held)]
+    if any("param_groups" in name.split(".") for name in grown):
+        return [*models]
     stepped = {one.node for one in _used(index, flow, "step")}
     sure = {one.node for one in _used(index, flow, "zero_grad")} & stepped
     sure |= {call for call in index.calls if is_torchs(index, flow, call) or is_own_class(flow, call)}
@@ -157,7 +163,37 @@ def with_optimizers(models: Sequence[set[Origin]], flow: Flow) -> list[set[Origi
         if not of and node in sure and not trains_another(index, flow, node, everything):
             return [*models]
     learning = Holding({origin.node for one in trained for origin in one}, flow)
-    return [one for one in models if one in trained or any(map(learning.holds, _given_where_built(one)))]
+    of_these = [one for one in models if one in trained or any(map(learning.holds, _given_where_built(one)))]
+    return [one for one in models if one in of_these or _may_learn(one, flow)]
+
+
+def _may_learn(model: set[Origin], flow: Flow) -> bool:
+    """Whether code that is not seen has a model, or its parameters, or the project reads their gradients itself."""
+    index, holding = flow.index, Holding({one.node for one in model}, flow)
+
+    def is_of(node: cst.BaseExpression) -> bool:
+        scope = index.scope_of(node)
+        return not model.isdisjoint(flow.deep_origins(node, scope) | (parameter_holders(node, scope, flow) or set()))
+
+    def is_called(node: cst.CSTNode) -> bool:
+        return flow.uncalled(index.statement(node)) is None
+
+    given = [arg.value for call in index.calls if not _only_uses(call, flow) for arg in call.args]
+    graded = [part.value for part in index.nodes_of(cst.Attribute) if part.attr.value == "grad"]
+    return any(is_of(one) and is_called(one) for one in given) or any(
+        holding.holds_in_turn(one) and is_called(one) for one in graded
+    )
+
+
+def _only_uses(call: cst.Call, flow: Flow) -> bool:
+    """Whether a call is known to train nothing that it is given, or is of the project, whose own calls are read."""
+    name, known = flow.index.qualified(call.func), flow.index.knowledge
+    if flow.called(call) is not None or flow.class_made(call) is not None or method_name(call) in ADDING:
+        return True
+    if any(known.known(kind, name) is not None for kind in (Wraps, Loss, Metric, Logs)):
+        return True
+    package = name.partition(".")[0]
+    return hasattr(builtins, name) or package in sys.stdlib_module_names or bool(re.match(r"torch\.(?!.*optim)", name))
 
 
 def _given_where_built(origins: set[Origin]) -> list[cst.BaseExpression]:

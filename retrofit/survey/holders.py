@@ -15,7 +15,8 @@ from retrofit.survey.scopes import Scope
 #: The methods of a module that go through its parameters or its modules.
 WALKS = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
 _PASSING = frozenset({"list", "tuple", "iter", "filter", "dict", "itertools.chain", "itertools.chain.from_iterable"})
-_ADDING = frozenset({"append", "extend", "insert"})
+#: The methods of a list that put something into it.
+ADDING = frozenset({"append", "extend", "insert"})
 
 
 def parameter_holders(node: cst.BaseExpression, scope: Scope, flow: Flow) -> set[Origin] | None:
@@ -91,7 +92,7 @@ def _parts(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Sourc
             yield Source(None, scope)
         if isinstance(node, cst.Subscript):
             yield from (Source(one, scope) for one in _in_item(node, scope, flow))
-        for call, holder in flow.index.method_calls(*_ADDING):
+        for call, holder in flow.index.method_calls(*ADDING):
             if call.args and _same(node, scope, holder, flow.index.scope_of(call), flow):
                 yield Source(call.args[-1].value, flow.index.scope_of(call))
 

@@ -48,6 +48,8 @@ def _is_left_on_first(index: Index, flow: Flow, call: cst.Call) -> bool:
     rank, here = next((argument(call, *one) for one in known.rank.items()), None), index.scope_of(call)
     named, name = [rank], dotted(rank)
     if name in here.parameters and isinstance(here.node, cst.FunctionDef):
+        if index.bound([name], here):
+            return False  # what the callers say need not be what it is by then
         callers = flow.callers(here)
         named = [argument_of(here, one, name) or default_of(here, name) for one in callers] or named
     return rank is None or all(one is not None and _is_zero(flow, one) for one in named)

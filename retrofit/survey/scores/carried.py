@@ -116,16 +116,32 @@ class Carried:
                 yield from self._of(binding.value, binding.statement.scope, seen)
 
     def _since(self, node: cst.CSTNode, scope: Scope) -> bool:
-        """Whether a sum is taken from where it was some time ago, which leaves what came since: `total - logged`."""
+        """Whether a sum is taken from where it was at the same place of the last turn, as in `total - logged`."""
         if not (isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Subtract)):
             return False
         whole, before = dotted(bare_of(node.left)), dotted(bare_of(node.right))
         if whole is None or before is None:
             return False
+        ways = self._flow.leading(self._index.statement(node))
+        bodies = [part.siblings for way in ways if self._runs(way) for part in way.path]
         kept = [b for b in self._bound.get(self._flow.member(before, scope), []) if self._runs(b.statement)]
+        kept = [b for b in kept if self._comes_along(b.statement, bodies)]
         values = [(dotted(bare_of(b.value)), b.statement.scope) for b in kept if b.value is not None and b.item is None]
         held = [self._flow.member(value, where) for value, where in values if value is not None]
         return self._flow.member(whole, scope) in held
+
+    def _comes_along(self, place: Statement, bodies: list[list[Statement]]) -> bool:
+        """Whether a statement, or a call of its function, stands in one of some bodies, and so under no condition."""
+        waiting, seen = [place], set[Statement]()
+        while waiting:
+            here = waiting.pop()
+            if any(here.siblings is body for body in bodies):
+                return True
+            seen.add(here)
+            calls = self._flow.callers(here.scope) if not here.around else ()
+            within = [one for one in here.around[:1] if isinstance(one.node, cst.With)]
+            waiting += {*within, *map(self._index.statement, calls)} - seen
+        return False
 
     def _runs(self, statement: Statement) -> bool:
         return statement.scope in self._running or self._loop.statement in statement.path
