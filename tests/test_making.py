@@ -350,16 +350,6 @@ def test_what_a_loop_over_phases_makes_is_known_however_these_are_written(
     assert [score.made for score in survey_of(text).scores] == [made]
 
 
-@pytest.mark.parametrize(
-    ("swap", "found"),
-    [(("", ""), ["bleu"]), (("net.eval()", "net.train()"), []), (("net.eval()", "pass"), [])],
-    ids=["evaluates", "trains", "tells nothing"],
-)
-def test_a_function_that_lets_the_model_evaluate_validates_by_any_name(swap: tuple[str, str], found: list[str]) -> None:
-    text = script("bleu = check(model)", code(FUNCTIONS).replace(*swap))
-    assert [score.expression for score in survey_of(text).scores] == found
-
-
 #: One function for both passes, with another for a batch.
 EITHER = """
 def step(net, x, y, learns):

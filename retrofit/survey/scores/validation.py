@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.conditions import rules_out
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import VALIDATES, mode_told
+from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leaves_loop
 from retrofit.survey.scopes import Binding, Scope, Statement
@@ -81,15 +81,13 @@ def _is_last(index: Index, loop: EpochLoop, call: cst.Call) -> bool:
 
 
 def is_validation(index: Index, function: Scope) -> bool:
-    """Whether a function validates: by its name, or as it evaluates, or has no gradients, and no backward pass."""
+    """Whether a function validates, as its name says, or as it runs without gradients and has no backward pass."""
     if VALIDATES.search(function.name) is not None:
         return True
     at = index.statement(function.node)
     inside = range(at.order, at.last + 1)
-    if any(index.statement(call).order in inside for call, _ in index.method_calls("backward")):
-        return False
-    told = any(mode_told(index, call) == "eval" for call in index.calls_of(function))
-    return told or any(without_gradients(index, part.node) for part in index.statements if part.order in inside)
+    trains = any(index.statement(call).order in inside for call, _ in index.method_calls("backward"))
+    return not trains and any(without_gradients(index, part.node) for part in index.statements if part.order in inside)
 
 
 def validates_there(index: Index, flow: Flow, node: cst.BaseExpression) -> bool:
