@@ -767,37 +767,6 @@ def test_a_function_that_begins_the_training_leaves_out_what_ends_it_alone(
     assert guarded is (restored != "pass")
 
 
-#: What loads everything, and returns the state of the training, which it has of nothing else.
-RESTORES = """
-def restored(model):
-    known = torch.load("last.pt")
-    model.load_state_dict(known["model"])
-    if "state" in known:
-        kept = known["state"]
-    else:
-        kept = {"step": known["step"]}
-    return kept
-
-"""
-CALLED = """if os.path.exists("last.pt"):
-        state = restored(model)
-    """
-
-
-@pytest.mark.parametrize(
-    ("begun", "asked"), [("state = {'bad': 0}\n    ", False), ("", True)], ids=["begun before", "by it alone"]
-)
-def test_what_a_function_can_but_return_is_not_taken_where_it_is_called(
-    tmp_path: Path, begun: str, asked: bool
-) -> None:
-    text = resumed(ended="if state['bad'] > 3:\n    break\nstate['bad'] += acc < best")
-    start, end = text.index("    best, first"), text.index("    pass\n    for ")
-    text = f"{text[:start]}    best, first = 0, 0\n    {begun}{CALLED}{text[end:].lstrip()}"
-    plan = plan_of(tmp_path, text.replace("\ndef main", f"{RESTORES}def main", 1))
-    assert ("PAI024" in [one.code for one in plan.questions]) is asked
-    assert asked or "if not pai_distributed.load_folder():\n            state = restored(model)" in rewritten(plan)
-
-
 @pytest.mark.parametrize(
     ("key", "guarded"), [pytest.param("'test'", False, id="another"), pytest.param("'first'", True, id="the one")]
 )

@@ -86,16 +86,14 @@ def handed_through(index: Index, flow: Flow, change: Binding) -> bool:
 def _numbered(index: Index, flow: Flow, loop: Statement, name: str) -> list[Binding]:
     """Return what gives an item of a dictionary its values, nothing where it may begin with another than a number.
 
-    The dictionary may also be a checkpoint's, which no later round takes where its loop would end by that.
+    That of a checkpoint would go on from there in each round.
     """
     holder, keys = parted(unquoted(name))
     held = flow.origins(cst.parse_expression(holder), loop.scope)
-    made = [inner.node for one in held for inner in (flow.inside(one) or [one])]
-    written = [one for one in made if isinstance(one, cst.Dict)]
     begun = [
         is_number(one.value)
-        for whole in written
-        for one in whole.elements
+        for made in held
+        for one in (made.node.elements if isinstance(made.node, cst.Dict) else ())
         if isinstance(one, cst.DictElement) and [unquoted(index.source.code(one.key))] == keys
     ]
     alike = [(b, *parted(unquoted(b.target))) for b in index.items]
@@ -105,18 +103,8 @@ def _numbered(index: Index, flow: Flow, loop: Statement, name: str) -> list[Bind
         if others == keys and flow.origins(cst.parse_expression(whole), b.statement.scope) == held
     ]
     updated = any(dotted(one) == holder for _, one in index.method_calls("update"))
-    known = all(one in written or _is_of_checkpoint(one, flow) for one in made)
-    known = known and bool(begun) and all(begun) and all(counts(b) or is_number(b.value) for b in same)
-    return same if known and not updated else []
-
-
-def _is_of_checkpoint(node: cst.BaseExpression, flow: Flow) -> bool:
-    """Whether an expression is what a file has that was loaded, or an item of it: `checkpoint["state"]`."""
-    while isinstance(node, cst.Subscript):
-        node = node.value
-    known = node in flow.index.parents  # not of what nothing gives a value
-    made = [one.node for one in flow.origins(node, flow.index.scope_of(node))] if known else []
-    return any(isinstance(one, cst.Call) and flow.index.qualified(one.func) == "torch.load" for one in made)
+    known = begun == [True] * len(held) and all(counts(b) or is_number(b.value) for b in same)
+    return same if held and known and not updated else []
 
 
 def _is(node: cst.BaseExpression, binding: Binding) -> bool:

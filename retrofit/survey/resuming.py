@@ -213,10 +213,7 @@ class _Loaded:
             for loop in counted:
                 loop.resumed += [name for name in alone if name not in loop.resumed]
             if not counted:
-                again = [] if attributes else _calls_that_may_be_left_out(flow, here, alone)
-                found |= {one: found.get(one, "") for one in again}
-                if not again:
-                    found.setdefault(here, attributes[0] if attributes else "")
+                found.setdefault(here, attributes[0] if attributes else "")
         return found
 
 
@@ -417,23 +414,6 @@ def _alone_gives(index: Index, name: str, here: Statement) -> bool:
     bound = {one.statement.node for one in index.bound([name], here.scope)}
     earlier = [early.node for part in here.path if part.scope is here.scope for early in part.preceding]
     return here.node in bound and "." not in name and not any(runs_always(early, bound) for early in earlier)
-
-
-def _calls_that_may_be_left_out(flow: Flow, here: Statement, alone: list[str]) -> list[Statement]:
-    """Return the calls of a function that returns what a statement alone gives, if the names that get it have others.
-
-    The function has nothing to return without it.
-    """
-    index = flow.index
-    if {dotted(one) for one in index.returned(here.scope)}.isdisjoint(alone):
-        return []
-    calls = [index.statement(call) for call in flow.callers(here.scope)]
-    given = [[bound.target for bound in index.bound_in(one)] for one in calls]
-    known = [
-        names and not any(_alone_gives(index, name, one) for name in names)
-        for one, names in zip(calls, given, strict=True)
-    ]
-    return calls if all(known) else []
 
 
 def _alone_gives_attribute(index: Index, flow: Flow, name: str, here: Statement) -> bool:
