@@ -1123,6 +1123,27 @@ def test_a_script_that_catches_the_exit_trains_on_no_further(tmp_path: Path) -> 
     assert output.count("went on") == output.count("cleaned up") + 3 == 6
 
 
+REPORTS = """
+import atexit, sys
+from pai_distributed import process, watch
+def batch(): next(iter(watch.torch.utils.data.DataLoader([0])))
+def report(): batch(), print("reported", flush=True)
+atexit.register(report)
+try: process._pai_leave(3)
+except BaseException:
+    if not sys.argv[1:]: raise
+batch()
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("catches",)])
+def test_what_an_exit_handler_draws_is_clean_up(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "train.py").write_text(REPORTS)
+    run = launch(tmp_path, *arguments, script=str(tmp_path / "train.py"))
+    assert (run.status, run.output.count("reported")) == (3, 1)
+    assert run.output.count("has caught the exit") == len(arguments)
+
+
 LOOKS = """
 import threading
 from pai_distributed import watch
