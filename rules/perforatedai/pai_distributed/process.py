@@ -158,14 +158,16 @@ def _pai_exit_once(status: int | str) -> NoReturn:
 def _pai_end_if_caught() -> None:
     """End the process where the script has caught the exit by which it leaves, and trains on, as a bare `except:` does.
 
-    As long as that exit is handled, as in a `finally` block, what runs is the script's clean-up.
+    As long as that exit is handled, as in a `finally` block, what runs is the script's clean-up. So it is when the main
+    thread is over, as in an exit handler.
     """
     thread, status = _pai.exits
     error = sys.exc_info()[1]
     while error is not None and not hasattr(error, "pai_leaves"):
         error = error.__context__
-    if thread != threading.get_ident() or error is not None:
+    if thread != threading.get_ident() or error is not None or not threading.main_thread().is_alive():
         return
+    _pai.exits = 0, None  # for the exit handlers that run here
     _pai_say(
         f"{_pai_place()}: the script has caught the exit (SystemExit) by which this process leaves, and goes on, so it "
         "ends here. Let the handler around it catch Exception: a bare `except:`, or a `finally` block that returns or "

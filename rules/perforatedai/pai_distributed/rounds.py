@@ -234,20 +234,21 @@ def stop_training() -> None:
 def _pai_end_structure(why: str) -> None:
     """Have dendrites added, or training completed, with the last score.
 
-    That may be one that the script has noted in an epoch which it has broken off before the end.
+    Where none was handed over, that is one that the script has noted in an epoch which it has broken off before the
+    end. Else what it notes last may be a final test's.
     """
     fault = _pai_meet(_pai_no_more)
     if fault:
         _pai_fail(fault)
     if _pai.model is None:
         _pai_fail(_pai_without_score(why))
-    net, (has_noted,) = _pai_unwrap(_pai.model), _pai_of_rank_0(_pai.noted is not None)
-    noted = _pai_common_score(noted_score(), net) if has_noted else None
-    last = _pai.last_score if noted is None else noted
+    net, last, first = _pai_unwrap(_pai.model), _pai.last_score, _pai.last_score is None
+    if first and _pai_of_rank_0(_pai.noted is not None)[0]:
+        last = _pai_common_score(noted_score(), net)
     if last is None:
         _pai_fail(_pai_without_score(why))
     _pai_say_end(why)
-    _pai_share(last, net, leave=False, force=noted is not None, again=noted is None)
+    _pai_share(last, net, leave=False, force=first, again=not first)
 
 
 def _pai_without_score(why: str) -> str:
