@@ -69,6 +69,34 @@ groups = groups_of(model)
             [("modules", "model.module.layers")],
             id="a part",
         ),
+        pytest.param(
+            BY_CLASS.replace("module in model.modules()", "module, own in zip(model.modules(), other.modules())"),
+            [],
+            id="beside another model",
+        ),
+        pytest.param(
+            "shadow = list(other.modules())\n"
+            + BY_CLASS.replace(
+                "module in model.modules()", "n, (module, own) in enumerate(zip(model.modules(), shadow))"
+            ),
+            [],
+            id="beside what another model has given",
+        ),
+        pytest.param(
+            """
+            for module, own in zip(model.modules(), other.modules()):
+                for name, parameter in module.named_parameters(recurse=False):
+                    if not isinstance(module, torch.nn.Linear):
+                        raise ValueError(name)
+            """,
+            [],
+            id="within a loop beside another model",
+        ),
+        pytest.param(
+            BY_CLASS.replace("module in model.modules()", "module, n in zip(model.modules(), range(9))"),
+            [("modules", "model")],
+            id="beside numbers",
+        ),
         pytest.param(BY_NAME, [("named_parameters", "model")], id="by name"),
         pytest.param(
             BY_BOTH,

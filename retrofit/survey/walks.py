@@ -19,6 +19,7 @@ from retrofit.survey.weights import of_model
 _WALKS = ("modules", "named_modules", "named_parameters")
 #: What gives layers as the library has them: put into its own modules, where they have dendrites.
 _DIRECT = ("children", "named_children")
+_SIDE_BY_SIDE = frozenset({"zip", "itertools.zip_longest"})
 _CLASS = frozenset({"isinstance", "issubclass", "type"})
 _LACKING = frozenset({"difference", "symmetric_difference", "issubset", "issuperset"})
 
@@ -132,14 +133,23 @@ class _Walks:
         return self._is_mine(call, here) or any(self._is_of_loop(call, one) for one in here.path if one is not here)
 
     def _is_mine(self, call: cst.CSTNode, here: Statement) -> bool:
-        """Whether a walk goes through the model, or a part of it."""
+        """Whether a walk goes through the model, or a part of it, and not beside another walk, which it is to fit."""
         held = receiver(call)
         assert held is not None
+        if self._is_beside_another(call, here):
+            return False
         own = (dotted(held) or "").partition(".")[0] == "self" and here.scope.enclosing_class in self._classes
         name = dotted(held)
         given = self._flow.sources(self._flow.variable(name, here.scope)) if name in here.scope.parameters else []
         parts = [held, *(one.value for one in given if one.value is not None)]
         return own or any(of_model(one, self._origins, self._flow) for one in parts if one in self._index.parents)
+
+    def _is_beside_another(self, call: cst.CSTNode, here: Statement) -> bool:
+        """Whether a loop goes through what another walk gives at the same time, as an average of the model does."""
+        zips = [one for one in self._index.ancestors(call) if isinstance(one, cst.Call)]
+        beside = [arg.value for one in zips if self._index.qualified(one.func) in _SIDE_BY_SIDE for arg in one.args]
+        made = [origin.node for one in beside for origin in self._flow.origins(one, here.scope)]
+        return any(method_name(part) in _WALKS for one in made for part in nodes_in(one) if part is not call)
 
     def _is_of_loop(self, call: cst.Call, loop: Statement) -> bool:
         """Whether a walk goes through what a loop through the model gives."""
