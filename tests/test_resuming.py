@@ -903,6 +903,21 @@ def test_a_counter_that_only_numbers_files_goes_on_in_a_later_round(tmp_path: Pa
     )
 
 
+@pytest.mark.parametrize("read", ["torch.load('infos.pt')", "pickle.load(open('infos.pkl', 'rb'))"])
+def test_a_schedule_that_is_set_to_a_restored_number_begins_with_that_of_the_first_round(
+    tmp_path: Path, read: str
+) -> None:
+    """It takes the number before the loop begins that anew; what sets no rate takes it as the script has it."""
+    text = NUMBERED.replace("TURN", "if step > 1000:\n                break")
+    text = text.replace('model.load_state_dict(torch.load("ckpt/" + kept[last]))', f"last = {read}['step']")
+    given = "    schedule.steps = step\n    logger.steps = step\n"
+    text = text.replace("    for epoch in", f"{given}    for epoch in").replace("import os\n", "import os, pickle\n")
+    plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    begun = "schedule.steps = pai_distributed.from_the_start(step, 'step')\n    logger.steps = step\n"
+    assert begun in rewritten(plan)
+
+
 COUNTED = """import argparse
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

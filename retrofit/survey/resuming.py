@@ -41,13 +41,14 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop], scheduler
         loop.resumed = [name for name in names if not _numbers_files(index, flow, loop, name)]
         loop.resumed += [name for name in _skipped_until(index, loop) if name not in loop.resumed]
     loads = set(index.calls_to("torch.load"))
-    if not loads or not index.calls_to("torch.save") or not loops:
-        return []
     loaded = _Loaded(index, flow, loops, loads)
+    by_hand = [*loaded.scheduled_by_hand(counters)]
+    if not loads or not index.calls_to("torch.save") or not loops:
+        return by_hand
     whole = (*loaded.leaving(), *loaded.taking_all(), *loaded.scheduling(schedulers))
     found = dict.fromkeys(whole, "") | loaded.taking()
     ending = [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
-    return [*ending, *loaded.scheduled_by_hand(counters), *loaded.counted_elsewhere(schedulers)]
+    return [*ending, *by_hand, *loaded.counted_elsewhere(schedulers)]
 
 
 class _Loaded:
@@ -138,7 +139,10 @@ class _Loaded:
                 yield here
 
     def scheduled_by_hand(self, counters: dict[EpochLoop, list[str]]) -> Iterator[Resumption]:
-        """Yield the number of an earlier start with which a class of the project that sets rates is made."""
+        """Yield the number of an earlier start with which an object that sets rates is made, or that it is given.
+
+        Its class is one of the project's.
+        """
         index, flow = self._index, self._flow
         restored = {flow.variable(name, loop.scope) for loop, names in counters.items() for name in names}
         copied = [b for b in index.bindings if flow.variable(b.target, b.statement.scope) in restored]
@@ -147,12 +151,15 @@ class _Loaded:
         }
         setting = {b.statement.scope.enclosing_class for b in index.items if unquoted(b.target).endswith("['lr']")}
         setting -= {None, *(loop.scope.enclosing_class for loop in self._loops)}
-        for call in index.calls if restored else ():
-            here = index.statement(call)
-            if flow.defined(call.func, here.scope) in setting and self._is_early(here):
-                for part in (part for arg in call.args for part in named_in(arg.value)):
-                    if flow.variable(name := dotted(part) or "", here.scope) in restored:
-                        yield Resumption(node=part, index=index, anchors={"number": part}, number=name)
+        if not (restored and setting):
+            return
+        made = [one for one in index.calls if flow.defined(one.func, index.scope_of(one)) in setting]
+        given = [arg.value for call in made for arg in call.args]
+        given += [b.value for b in index.bindings if b.value is not None and not setting.isdisjoint(_holders(flow, b))]
+        for part in dict.fromkeys(part for value in given for part in named_in(value)):
+            here = index.statement(part)
+            if flow.variable(name := dotted(part) or "", here.scope) in restored and self._is_early(here):
+                yield Resumption(node=part, index=index, anchors={"number": part}, number=name)
 
     def counted_elsewhere(self, schedulers: list[Scheduler]) -> Iterator[Resumption]:
         """Yield what a checkpoint gives to a number with which a loop begins, and of which more is made.
@@ -323,11 +330,16 @@ def _is_same(flow: Flow, name: str, scope: Scope, other: str, inside: Scope) -> 
 
 def _is_of_module(flow: Flow, bound: Binding) -> bool:
     """Whether what gets a value is an attribute of a module of the project's own."""
+    return any(flow.root(one).startswith("torch.nn.") for one in _holders(flow, bound))
+
+
+def _holders(flow: Flow, bound: Binding) -> set[Scope]:
+    """Return the project's classes of which an object may get a value as an attribute."""
     holder, scope = bound.target.rpartition(".")[0], bound.statement.scope
     classes = {scope.enclosing_class} if holder == scope.own else set()
     if holder and holder != scope.own:
         classes = {flow.class_made(one.node) for one in flow.deep_origins(cst.parse_expression(holder), scope)}
-    return any(one is not None and flow.root(one).startswith("torch.nn.") for one in classes)
+    return {one for one in classes if one is not None}
 
 
 def _set_in_schedulers(flow: Flow, schedulers: list[Scheduler]) -> Iterator[tuple[Binding, cst.BaseExpression]]:
