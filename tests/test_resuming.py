@@ -543,14 +543,23 @@ KNOWN = "net = Net.from_pretrained('out')"
 @pytest.mark.parametrize(
     ("made", "text", "places"),
     [
-        pytest.param("Net()", anew(after=KNOWN), [20], id="behind the training"),
+        pytest.param("Net()", anew(after=KNOWN), [21], id="behind the training"),
         pytest.param(
-            "Net.from_pretrained('bert')", anew(after=KNOWN), [20], id="as what was trained was, of another file"
+            "Net.from_pretrained('bert')", anew(after=KNOWN), [21], id="as what was trained was, of another file"
         ),
-        pytest.param("Net()", anew().replace("Other()", "Net.from_pretrained('out')"), [23], id="a test of its own"),
-        pytest.param("Net()", anew(after=f"{KNOWN}; {KNOWN}"), [20, 20], id="two"),
-        pytest.param("Net()", OWN.replace("BUILT", FILLED) + anew(after=KNOWN), [28], id="of its own, that fills it"),
+        pytest.param("Net()", anew().replace("Other()", "Net.from_pretrained('out')"), [24], id="a test of its own"),
+        pytest.param("Net()", anew(after=f"{KNOWN}; {KNOWN}"), [21, 21], id="two"),
+        pytest.param("Net()", OWN.replace("BUILT", FILLED) + anew(after=KNOWN), [29], id="of its own, that fills it"),
         pytest.param("Net.from_pretrained('out')", anew(after=KNOWN), [], id="of the file that it begins with"),
+        pytest.param("Net()", anew(after="net = Net.from_pretrained('bert')"), [], id="of a file that is not saved"),
+        pytest.param(
+            "Net()",
+            anew(after=f"{KNOWN}; net.load_state_dict(torch.load('best.pt'))"),
+            [],
+            id="which then gets others, as the helper sees",
+        ),
+        pytest.param("Net()", anew(after=f"{KNOWN}; net.load(torch.load('best.pt'))"), [21], id="which then gets some"),
+        pytest.param("Net()", anew(after="net = Net.from_pretrained(path)"), [21], id="of any file"),
         pytest.param("Net()", anew(before=KNOWN), [], id="before the training"),
         pytest.param("Net()", anew(after="tokens = Tokens.from_pretrained('out')"), [], id="of another class"),
         pytest.param("Net()", OWN.replace("BUILT", "torch.load(path)") + anew(after=KNOWN), [], id="a whole file"),
@@ -573,7 +582,9 @@ def test_what_builds_a_model_without_the_dendrites_of_its_file_is_told(
     tmp_path: Path, made: str, text: str, places: list[int]
 ) -> None:
     """It takes what has the names of a plain model's weights, and no more."""
-    plan = plan_of(tmp_path, "import torch\n" + text.replace("    return Net()", f"    return {made}"))
+    saved = "val_loss = evaluate(model)\n        model.module.save_pretrained('out')"
+    text = text.replace("    return Net()", f"    return {made}").replace("val_loss = evaluate(model)", saved)
+    plan = plan_of(tmp_path, f"import torch\n{text}")
     told = [note for note in plan.notes if note.code == "PAI116" and "leaves out" in note.message]
     assert plan.questions == []
     assert [note.line for note in told] == places[:1]

@@ -1798,6 +1798,11 @@ REMOVED_BY = "def clean(what):\n    shutil.rmtree(what)\n\nfolder = 'out'\nclean
         pytest.param("folder = 'out'\nos.system('rm -rf {} && mkdir {}'.format(folder, folder))", "", True, id="by rm"),
         pytest.param("folder = 'out'\nos.system(f'ls . ; rm -rf {folder}/')", "", True, id="by rm, behind another"),
         pytest.param("folder = 'out'\nsubprocess.run(['rm', '-rf', folder])", "", True, id="by rm, of words"),
+        pytest.param("folder = 'out'\nos.system('rm -f -R %s' % folder)", "", True, id="by rm, of two options"),
+        pytest.param("folder = 'out'\nos.system('rm -f %s' % folder)", "", False, id="by rm, which takes files alone"),
+        pytest.param(
+            "folder = 'out'\nos.system('rm -rf %s' % folder if anew else 'true')", "", False, id="by rm, perhaps"
+        ),
         pytest.param("folder = 'out'\nos.system('rm -rf %s/logs' % folder)", "", False, id="a part of it by rm"),
         pytest.param("folder = 'out'\nos.system('rm -rf cache && mkdir ' + folder)", "", False, id="another by rm"),
         pytest.param(

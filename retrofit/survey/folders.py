@@ -267,18 +267,20 @@ def removed_before(loop: EpochLoop, flow: Flow) -> list[cst.CSTNode]:
 
 
 def _removed(call: cst.Call, flow: Flow) -> Iterator[cst.BaseExpression]:
-    """Yield the folders that a call removes, also by the command `rm`, where they stand in it as whole words."""
+    """Yield the folders that a call removes, also by the command `rm -r`, where they stand in it as whole words."""
     index, name = flow.index, flow.index.qualified(call.func)
     if name == "shutil.rmtree":
         yield from [folder] if (folder := argument(call, "path", 0)) is not None else []
     for given in (arg.value for arg in call.args[:1] if name in COMMANDS):
-        for made in (given, *(origin.node for origin in flow.origins(given, index.scope_of(given)))):
+        origins = [origin.node for origin in flow.origins(given, index.scope_of(given))]
+        for made in (given, *origins) if len(origins) < 2 else ():  # else it is one command or another
             words = [one.value for one in made.elements] if isinstance(made, (cst.List, cst.Tuple)) else [made]
             pieces = [piece for word in words for piece in (*pieces_of(word, index), " ")]
             text = "".join(one if isinstance(one, str) else f"\0{number}\0" for number, one in enumerate(pieces))
             for command in re.split("[;&|]", text):
                 program, _, rest = command.strip().partition(" ")
-                found = re.findall(r"(?<!\S)['\"]?\0(\d+)\0/?['\"]?(?!\S)", rest) if program == "rm" else []
+                all_of = program == "rm" and re.search(r"(?<!\S)-([a-zA-Z]*[rR]|-recursive\b)", rest)
+                found = re.findall(r"(?<!\S)['\"]?\0(\d+)\0/?['\"]?(?!\S)", rest) if all_of else []
                 yield from (one for number in found if not isinstance(one := pieces[int(number)], str))
 
 

@@ -451,7 +451,7 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         script.averages = find_averages(origins, script.loops, flow)
         script.starting_points = find_starting_points(origins, script.models, script.optimizers, script.loops, flow)
         script.reloads = find_reloads(origins, script.loops, script.spawns, flow)
-        script.rebuilt = find_rebuilt(origins, script.loops, flow)
+        script.rebuilt = find_rebuilt(origins, script.loops, script.spawns, flow)
         script.followers = find_followers(origins, script.models, flow)
         script.disorder = script.disorder or made_of_it(*groups[0], script.models, script.loops, flow)
         script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import LoadsModel, SendsAway, WritesPath
+from retrofit.survey.conditions import constant
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
@@ -249,25 +250,26 @@ def _builds_optimizer(call: cst.Call, name: str, flow: Flow) -> bool:
 def find_reloads(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spawn], flow: Flow) -> list[CallSite]:
     """Return where weights are loaded, perhaps without a training before, into a model that is built anew as it was.
 
-    Where the process has always trained before, the helper knows the trained model when it runs.
-
     Args:
         origins: where the model is built.
         loops: the epoch loops.
         spawns: the calls that start the training's processes.
     """
+    return [
+        CallSite(node=call, index=flow.index)
+        for call, place in _loading_anew(origins, flow)
+        if apart_from_training(place, loops, flow) and not _has_trained(place, loops, spawns, flow)
+    ]
+
+
+def _has_trained(place: Statement, loops: list[EpochLoop], spawns: list[Spawn], flow: Flow) -> bool:
+    """Whether the process has always trained before a statement, so that the helper knows the trained model there."""
     started = {one.statement for one in spawns}
     trained = {way.node for loop in loops for way in flow.leading(loop.statement) if way not in started}
-    found = []
-    for call, place in _loading_anew(origins, flow):
-        if not apart_from_training(place, loops, flow):
-            continue
-        if not all(_comes_after(way, trained) for way in beside_training(place, loops, flow)):
-            found.append(CallSite(node=call, index=flow.index))
-    return found
+    return all(_comes_after(way, trained) for way in beside_training(place, loops, flow))
 
 
-def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
+def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spawn], flow: Flow) -> list[CallSite]:
     """Return where a model of the trained one's class is built apart from the training, by what leaves dendrites out.
 
     One that begins with the same weights as the training, of a path or name that this has too, tests those.
@@ -275,6 +277,7 @@ def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> li
     Args:
         origins: where the model is built.
         loops: the epoch loops.
+        spawns: the calls that start the training's processes.
     """
     index, known = flow.index, flow.index.knowledge
     methods, of_any = known.methods(LoadsModel), known.named(LoadsModel)
@@ -293,8 +296,25 @@ def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> li
             apart.append((call, path))
         elif call in built:
             starts.append(path)
-    told = [call for call, path in apart if _leaves_out(call, flow) and not _is_among(path, starts, flow)]
+    loads = [(index.statement(call), held) for call, held in index.method_calls("load_state_dict")]
+    seen = [held for place, held in loads if _has_trained(place, loops, spawns, flow)]
+    filled = {one for held in seen for one in flow.origins(held, index.scope_of(held))}
+    told = [call for call, path in apart if not _is_among(path, starts, flow) and _may_be_written(path, flow)]
+    told = [call for call in told if Origin(call) not in filled and _leaves_out(call, flow)]
     return [CallSite(node=call, index=index) for call in told]
+
+
+def _may_be_written(path: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether a path is no constant, as a model's name in a library is, or one that something writes to."""
+    index, known = flow.index, flow.index.knowledge
+    made = [one.node for one in flow.origins(path, index.scope_of(path))]
+    values = {constant(one) for one in made if isinstance(one, cst.SimpleString)}
+    same = Holding([one for one in index.nodes_of(cst.SimpleString) if constant(one) in values], flow)
+    writing = [call for name in known.named(WritesPath) for call in index.calls_to(name)]
+    writing += [call for call, _ in index.method_calls(*known.methods(WritesPath))]
+    return not all(isinstance(one, cst.SimpleString) for one in made) or any(
+        same.holds(arg.value) for call in writing for arg in call.args
+    )
 
 
 def _is_among(path: cst.BaseExpression, paths: list[cst.BaseExpression], flow: Flow) -> bool:
