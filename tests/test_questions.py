@@ -97,7 +97,12 @@ def trained_within(ahead: str, step: str = "        beside.step()\n") -> Swaps:
     return (
         (IMPORT, f"{IMPORT}\n\n{whole}"),
         (BUILT + WRAPPED, BUILT),
-        (OPTIMIZER, f"whole = Whole(model)\n{OPTIMIZER}{ahead}{WRAPPED}whole = DDP(whole)\n"),
+        (
+            OPTIMIZER,
+            f"whole = Whole(model)\n{OPTIMIZER}{ahead}{WRAPPED}whole = DDP(whole)\n".replace(
+                "DDP", "torch.nn.DataParallel"
+            ),
+        ),
         (CALLED, "criterion(whole(x), y)"),
         (STEP, STEP + step),
     )

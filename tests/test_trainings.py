@@ -1914,3 +1914,14 @@ def test_what_names_no_model_is_told_all_that_are_wrapped(tmp_path: Path) -> Non
     text = DISTILLED.replace("BESIDE", "").replace("OTHER", "")
     with pytest.raises(UserError, match="names none of the wrapped models: `student`, `distiller`"):
         plan_of(tmp_path, text, Options(model="teacher"))
+
+
+def test_what_a_wrapper_trains_whose_gradients_it_awaits_is_no_choice(tmp_path: Path) -> None:
+    """A DistributedDataParallel has to know that some have none; the one of the student's own is not called."""
+    text = DISTILLED.replace("BESIDE", CONNECTING[0]).replace("OTHER", CONNECTING[1])
+    text = text.replace("nn.DataParallel", "nn.parallel.DistributedDataParallel")
+    with pytest.raises(UserError, match="--model student names none of the wrapped models: `distiller`"):
+        plan_of(tmp_path, text, Options(model="student"))
+    assert not any("--model" in question.message for question in plan_of(tmp_path, text).questions)
+    changed = rewritten(plan_of(tmp_path, text, Options(model="distiller")))
+    assert "distiller = UPA.perforate_model(" in changed

@@ -390,8 +390,9 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
     every = group_by_model([w for w in script.wrappers if not w.part], flow, choices.signs.flag)
-    groups = _fed(every, script.backwards, flow, choices.model)
-    script.within = [] if choices.model else [wrappers[0] for made, wrappers in every if (made, wrappers) not in groups]
+    fed, eligible = (_fed(every, script.backwards, flow, parts=parts) for parts in (False, True))
+    script.within = [] if choices.model else [group[1][0] for group in eligible if group not in fed]
+    groups = [one for one in eligible if one in fed or any(names_wrapper(choices.model, w) for w in one[1])]
     deciding = partial(decides, index, flow, metric=choices.metric)
     loops = find_loops(index, flow, script.backwards, deciding, staged=True)
     loops = without_warm_ups(loops, flow, deciding)
@@ -404,7 +405,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
         if len(groups) == 1:
             _name_models(script.loops, script, flow, groups[0][0])
             named = groups if any(choices.model in answers(loop, loop.model) for loop in script.loops) else named
-        script.other_models = [] if named else told_apart([wrappers for _, wrappers in every])
+        script.other_models = [] if named else told_apart([wrappers for _, wrappers in eligible])
         others = [w for group in groups if group not in named for w in group[1]]
         groups = named
         script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
@@ -601,13 +602,14 @@ def _leave_out_backwards(script: Script, groups: _Groups, flow: Flow) -> None:
         script.backwards, script.instead = inside + instead, [*instead]
 
 
-def _fed(groups: _Groups, backwards: list[Backward], flow: Flow, model: str) -> _Groups:
+def _fed(groups: _Groups, backwards: list[Backward], flow: Flow, *, parts: bool) -> _Groups:
     """Leave out a wrapper that the training does not call, where it calls that of the same model in another module.
 
     A model may be wrapped twice: with its loss for training, and alone for validation, or as a copy of averages.
 
     Args:
-        model: what the user chooses: a student, which the training calls in a module with its teacher, stays.
+        parts: whether one stays that the user may choose, as a student, which the training calls in a module with its
+            teacher; not where that is in a DistributedDataParallel, which awaits each gradient of the student's.
     """
     index, scopes = flow.index, {backward.scope for backward in backwards}
     called = [
@@ -630,9 +632,10 @@ def _fed(groups: _Groups, backwards: list[Backward], flow: Flow, model: str) -> 
         group
         for group in groups
         if group not in unused
-        or any(names_wrapper(model, wrapper) for wrapper in group[1])
         or not any(
-            other not in unused and (around(other[0], group[0]) or around(group[0], other[0])) for other in groups
+            around(other[0], group[0]) or around(group[0], other[0])
+            for other in groups
+            if other not in unused and not (parts and all(wrapper.kind == "dp" for wrapper in other[1]))
         )
     ]
 
