@@ -1049,3 +1049,29 @@ def test_a_schedule_is_stepped_no_further_than_it_was_before_the_first_round(
     read = 'first = pai_distributed.from_the_start(load_epoch() + 1, "first", just_read=True)'
     begins = '\nfirst = pai_distributed.from_the_start(first, "first")'
     assert [one in rewritten(plan) for one in (read, begins)] == [anew, anew]
+
+
+@pytest.mark.parametrize(
+    ("newest", "anew"),
+    [
+        pytest.param("int(sorted(glob.glob('*.pt'))[-1][5:-3])", True, id="the last one's name"),
+        pytest.param("max(int(name[5:-3]) for name in os.listdir('out'))", True, id="the highest in a folder"),
+        pytest.param("max([int(path.stem[5:]) for path in Path('out').glob('*.pt')])", True, id="of a path"),
+        pytest.param("int(args.resume[5:-3])", False, id="a name that an option gives each round alike"),
+        pytest.param("int(os.environ['FIRST'])", False, id="no file's name"),
+    ],
+)
+def test_a_schedule_is_stepped_no_further_by_the_number_in_the_name_of_a_file_of_the_round_before(
+    tmp_path: Path, newest: str, anew: bool
+) -> None:
+    text = code(REPLAYED).replace("first = load_epoch() + 1", f"load_epoch()\n    first = {newest}")
+    plan = plan_of(
+        tmp_path,
+        text.replace("REPLAY", "for _ in range(1, first):\n        scheduler.step()").replace(
+            "import os, torch\n", "import glob, os, torch\nfrom pathlib import Path\n"
+        ),
+        Options(metric="acc", mode="max"),
+    )
+    assert plan.questions == []
+    new = rewritten(plan)
+    assert ["just_read=True" in new, 'first = pai_distributed.from_the_start(first, "first")' in new] == [anew, anew]

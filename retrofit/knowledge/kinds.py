@@ -301,6 +301,11 @@ class AsksForPath(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ListsFiles(Entry):
+    """Gives the names of the files that are there."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WritesPath(Entry):
     """Writes a file or makes a folder whose path it is given.
 
@@ -408,6 +413,7 @@ KINDS: Mapping[str, type[Entry]] = {
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
         CountsProcesses, StartsProcesses, SendsAway, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath,
-        WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray, Metric, Reduces, ReturnsText, Logs,
+        ListsFiles, WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray, Metric, Reduces, ReturnsText,
+        Logs,
     )
 }  # fmt: skip

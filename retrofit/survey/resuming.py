@@ -7,7 +7,7 @@ from itertools import product, takewhile
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import WritesPath
+from retrofit.knowledge.kinds import ListsFiles, WritesPath
 from retrofit.survey.averages_by_name import by_names
 from retrofit.survey.counters import increments, is_number
 from retrofit.survey.flow import Flow
@@ -62,13 +62,16 @@ class _Loaded:
         self._index, self._flow, self._loops = index, flow, loops
         self._loaded, self._training = Holding(loads, flow), leading_to(loops, flow)
         self._loads = [index.statement(call) for call in loads]
+        listing = [call for call, _ in index.method_calls(*index.knowledge.methods(ListsFiles))]
+        self._named = Holding([*loads, *listing, *index.calls_to(*index.knowledge.named(ListsFiles))], flow)
         self._inside = {loop.statement for loop in loops}
         self._called = called_in(index, flow, *self._inside)
         self._asked = _within_functions(flow, [one for loop in loops for one in _ending(index, flow, loop)])
 
-    def _is_loaded(self, node: cst.CSTNode, here: Statement) -> bool:
-        """Whether an expression may be of a checkpoint, which is loaded by then."""
-        return self._loaded.holds_in_turn(node) and any(may_follow(here, load, self._flow) for load in self._loads)
+    def _is_loaded(self, node: cst.CSTNode, here: Statement, *, named: bool = False) -> bool:
+        """Whether an expression may be of a checkpoint, or where that is `named` of a file's name, loaded by then."""
+        holding = self._named if named else self._loaded
+        return holding.holds_in_turn(node) and any(may_follow(here, load, self._flow) for load in self._loads)
 
     def _is_early(self, here: Statement) -> bool:
         """Whether a statement runs before the training, as what `Engine().train()` builds does, too."""
@@ -162,7 +165,7 @@ class _Loaded:
                 yield Resumption(node=part, index=index, anchors={"number": part}, number=name)
 
     def counted_elsewhere(self, schedulers: list[Scheduler]) -> Iterator[Resumption]:
-        """Yield what a checkpoint gives to a number with which a loop begins, and of which more is made.
+        """Yield what a checkpoint, or its name, gives to a number with which a loop begins, and of which more is made.
 
         That is a number of a module's own, how many turns a loop has before the training, as one that steps a schedule
         to where it was, or the epoch to which a scheduler is stepped.
@@ -178,7 +181,7 @@ class _Loaded:
             here, value = bound.statement, bound.value
             if value is None or not _is_same(flow, bound.target, here.scope, name, loop.scope):
                 continue
-            if not self._is_early(here) or not self._is_loaded(value, here):
+            if not self._is_early(here) or not self._is_loaded(value, here, named=True):
                 continue
             made = (
                 part
