@@ -10,6 +10,30 @@ from tests.helpers import plan_of, rewritten, script
 
 HEAD = "epochs = read()\nlosses, history = [], {'acc': []}\n"
 TURN = "acc = evaluate(model)\nlosses.append(acc)\nhistory['acc'].append(acc)"
+FILLING = """
+epochs, noted = read(), []
+
+class Log:
+    def __init__(self):
+        self.noted = []
+
+    def note(self, value):
+        self.noted.append(value)
+
+def note(value):
+    noted.append(value)
+
+def note_all(values):
+    for value in values:
+        noted.append(value)
+
+def begin(value):
+    global own
+    own = []
+    own.append(value)
+
+log = Log()
+"""
 
 
 def rewritten_after(tmp_path: Path, after: str, before: str = "") -> str:
@@ -75,6 +99,27 @@ def test_what_each_batch_fills_has_no_item_for_each_epoch(tmp_path: Path) -> Non
     text = script(TURN, f"{HEAD}steps = []", after).replace("range(10)", "range(epochs)")
     text = text.replace("optimizer.step()\n", "optimizer.step()\n        steps.append(loss)\n")
     assert rewritten(plan_of(tmp_path, text)).endswith(f"{after}\n")
+
+
+@pytest.mark.parametrize(
+    ("turn", "items", "anew"),
+    [
+        pytest.param("note(acc)", "noted", True, id="in a function"),
+        pytest.param("log.note(acc)", "log.noted", True, id="in a method"),
+        pytest.param("for k in range(2):\n    note(acc)", "noted", False, id="called oftener"),
+        pytest.param("note_all(acc)", "noted", False, id="in a loop of the function"),
+        pytest.param("begin(acc)", "own", False, id="in a list that each call makes"),
+        pytest.param("note(acc)", "log.noted", False, id="in another list"),
+    ],
+)
+def test_what_a_function_of_each_epoch_fills_is_counted_too(tmp_path: Path, turn: str, items: str, anew: bool) -> None:
+    text = script(f"acc = evaluate(model)\n{turn}", FILLING, f"plt.plot(range(epochs), {items})").replace(
+        "range(10)", "range(epochs)"
+    )
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    assert (f"plt.plot(range(len({items})), {items})" in rewritten(plan)) is anew
+    assert [note.code for note in plan.notes].count("PAI043") == anew
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, nodes_in, spelled
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Statement
+from retrofit.survey.scores.namesakes import once_in_a_turn
 from retrofit.survey.sites.loop import EpochLoop, PlannedCount
 
 #: What has as many items as what it is given.
@@ -28,22 +29,24 @@ def find_planned_counts(index: Index, flow: Flow, loops: list[EpochLoop]) -> lis
     """
     found: dict[cst.CSTNode, PlannedCount] = {}
     for loop in loops:
-        limit, gathered = limit_of(loop.anchors["range"]), _gathered(index, flow, loop)
-        if limit is not None and gathered:
+        limit = limit_of(loop.anchors["range"])
+        if limit is not None and (gathered := _gathered(index, flow, loop)):
             for site in _Counts(index, flow, loop, limit, gathered).found():
                 found.setdefault(site.node, site)
     return list(found.values())
 
 
 def _gathered(index: Index, flow: Flow, loop: EpochLoop) -> set[Origin]:
-    """Return the lists, as they begin before a loop, that each of its turns appends an item to."""
+    """Return the lists, as they begin before a loop, that each of its turns appends an item to, itself or by a call."""
     found: set[Origin] = set()
+    once, begun_anew = once_in_a_turn(index, flow, loop), called_in(index, flow, loop.statement)
     for call, held in index.method_calls("append"):
         here = index.statement(call)
         around = [one for one in here.around if isinstance(one.node, (cst.For, cst.While))]
-        if around[:1] == [loop.statement]:
+        if around[:1] == [loop.statement] or (here.scope in once and not around):
             found.update(one for one in flow.origins(held, here.scope) if isinstance(one.node, cst.List))
-    return {one for one in found if loop.statement not in index.statement(one.node).path}
+    begun = [(one, index.statement(one.node)) for one in found]
+    return {one for one, here in begun if loop.statement not in here.path and here.scope not in begun_anew}
 
 
 class _Counts:

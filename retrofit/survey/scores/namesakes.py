@@ -31,7 +31,7 @@ def namesakes(index: Index, flow: Flow, loop: EpochLoop, name: str, function: Sc
     conditional = score.kept is not None and bool(score.kept.condition)
     below = called_in(index, flow, index.statement(function.node))
     making = called_in(index, flow, *made_of(index, name, function))
-    once = _once_in_a_turn(index, flow, loop)
+    once = once_in_a_turn(index, flow, loop)
     validating = {one for one in once if is_validation(index, one)}
     validating |= called_in(index, flow, *(index.statement(one.node) for one in validating))
     return [
@@ -66,7 +66,7 @@ def made_of(index: Index, name: str, function: Scope) -> list[Statement]:
     return found
 
 
-def _once_in_a_turn(index: Index, flow: Flow, loop: EpochLoop) -> list[Scope]:
+def once_in_a_turn(index: Index, flow: Flow, loop: EpochLoop) -> list[Scope]:
     """Return the functions that a turn of the epoch loop leads to, but in no loop inside it."""
     found: dict[Scope, None] = {}
     waiting = [call for call in index.calls if in_loop(index, loop, call)]
