@@ -1003,6 +1003,7 @@ def test_a_rate_that_the_library_moves_is_as_it_was_in_the_second_epoch(
         ({"t_total": -1}, False),
         ({"schedule": SimpleNamespace(warmup=0.1, t_total=40.0)}, True),
         ({"schedule": SimpleNamespace(warmup=0.1, t_total=-1.0)}, False),
+        ({"schedule": SimpleNamespace(total_steps=None)}, False),
     ],
 )
 def test_an_optimizer_that_knows_how_long_it_trains_ends_as_planned(

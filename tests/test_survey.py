@@ -1595,6 +1595,13 @@ def test_backward_pass_for_the_gradient_of_a_tensor(made: str, taken: str, passe
     assert len(backwards_of(text.replace("TRAINED", "log(x)"))) == 1  # where nothing else trains
 
 
+def test_a_backward_pass_that_the_caller_steps_by_is_of_the_training() -> None:
+    """Also where its function tells how strong the gradient of its inputs is."""
+    text = code(GUIDED).replace("MADE", NEW).replace("TAKEN", "print(z.grad.norm())")
+    text = text.replace("    guided(model, x)", "    guided(model, x)\n        optimizer.step()")
+    assert len(backwards_of(text.replace("TRAINED", "loss.backward()"))) == 2
+
+
 def test_a_loop_that_samples_before_the_training_is_none_over_epochs() -> None:
     """Also where the training samples as well."""
     before = code(GUIDED).partition("for epoch")[0].replace("MADE", NEW).replace("TAKEN", BEHIND)

@@ -53,7 +53,7 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
         if loops and (_tunes_a_tensor(index, flow, loops[0], statement) or _is_of_a_copy(index, flow, call)):
             continue
         if bool(loops) is not adrift:
-            kind = aside if _is_for_a_tensor(index, statement) else found
+            kind = aside if _is_for_a_tensor(index, flow, statement) else found
             kind.append(Backward(node=call, index=index, loop=next(iter(loops), None)))
     return found or aside
 
@@ -88,13 +88,16 @@ def _tunes_a_tensor(index: Index, flow: Flow, loop: Statement, backward: Stateme
     return bool(here) and all(here)
 
 
-def _is_for_a_tensor(index: Index, backward: Statement) -> bool:
-    """Whether the function around a backward pass steps nothing, but reads the gradient of a tensor that it makes.
+def _is_for_a_tensor(index: Index, flow: Flow, backward: Statement) -> bool:
+    """Whether the function around a backward pass reads the gradient of a tensor that it makes, for no step.
+
+    Neither it nor what calls it steps anything.
 
     Guided sampling does so, and an attack on the model.
     """
     scope = backward.scope
-    if scope.kind != "function" or any(index.scope_of(call) is scope for call, _ in index.method_calls("step")):
+    around = {scope, *(index.scope_of(call) for call in flow.callers(scope))}
+    if scope.kind != "function" or any(index.scope_of(call) in around for call, _ in index.method_calls("step")):
         return False
     told = [dotted(held) for call, held in index.method_calls("requires_grad_") if index.scope_of(call) is scope]
     told += [b.target.removesuffix(".requires_grad") for b in index.bindings if b.target.endswith(".requires_grad")]

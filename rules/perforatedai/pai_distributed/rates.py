@@ -85,7 +85,8 @@ def _pai_knows_its_length() -> bool:
     lengths = ("t_total", "total_steps", "num_training_steps")
     for group in getattr(_pai_registered_optimizer(), "param_groups", ()):
         settings = (group, *(getattr(one, "__dict__", {}) for one in group.values()))
-        if any(one.get(name, 0) > 0 for one in settings for name in lengths):
+        known = [one.get(name) for one in settings for name in lengths]
+        if any(isinstance(one, int | float) and one > 0 for one in known):
             return True
     return False
 
