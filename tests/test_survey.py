@@ -7642,6 +7642,44 @@ def test_best_that_begins_anew_counts_where_another_function_saves_by_its_flag(
 
 
 @pytest.mark.parametrize(
+    ("was", "becomes", "lost"),
+    [
+        pytest.param("", "", True, id="updated"),
+        pytest.param("bests.update(better)", "bests = {**bests, **better}", True, id="joined"),
+        pytest.param("now[name] > before[name]", "not before[name] >= now[name]", True, id="the other way round"),
+        pytest.param("if better:", "for name in better:", True, id="saved for each"),
+        pytest.param("now[name] > before[name]", "now[name] > 0.5", False, id="compared with no best"),
+        pytest.param("better_of(bests, stats)", "better_of(bests, limits)", False, id="compared with no score"),
+        pytest.param("if better:", "if epoch % 5 == 0:", False, id="saved by the epoch"),
+        pytest.param("bests.update(better)", "bests.update(stats)", False, id="the score of the turn before"),
+        pytest.param("bests.update(better)", "print(better)", False, id="never taken"),
+        pytest.param("torch.save(model.state_dict(), 'best.pt')", "print(better)", False, id="saving nothing"),
+    ],
+)
+def test_bests_that_take_what_a_function_finds_better_begin_anew(was: str, becomes: str, lost: bool) -> None:
+    before = """
+    def better_of(before, now):
+        return {name: now[name] for name in now if now[name] > before[name]}
+
+    def measured(model):
+        return {"acc": validate(model), "f1": 0.0}
+
+    bests, limits = {"acc": 0.0, "f1": 0.0}, {"acc": 0.5, "f1": 0.5}
+    """
+    epoch = """
+    stats = measured(model)
+    better = better_of(bests, stats)
+    bests.update(better)
+    if better:
+        torch.save(model.state_dict(), 'best.pt')
+    """
+    text = script(epoch, before)
+    assert was in text
+    (score,) = survey_of(text.replace(was, becomes) if was else text, 'stats["acc"]', "max").scores
+    assert (score.best, score.lost) == ("", "bests" if lost else "")
+
+
+@pytest.mark.parametrize(
     ("before", "turn", "found"),
     [
         pytest.param("step = 0\nif resume:\n    step = saved['step']", "step += 1", ["step"], id="from a checkpoint"),
