@@ -384,7 +384,7 @@ def test_dendrites_go_with_their_layer_where_names_are_chosen_as_a_whole(trainin
     rates = {parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
     assert {rates[p] for name, p in named.items() if name.startswith("1.") and p.requires_grad} == {0.1}
     learning = [
-        name for name, p in named.items() if name.startswith("1.pai_dendrites.dendrite_module") and p.requires_grad
+        name for name, p in named.items() if name.startswith("1.pai_dendrites.dendrite_modules") and p.requires_grad
     ]
     assert len(learning) == 2
 

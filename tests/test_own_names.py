@@ -144,7 +144,7 @@ def test_dendrites_have_names_of_their_own(plain: Any, grown: Any) -> None:
     names = [name for name, _ in grown.named_parameters()]
     own = [name for name in names if "pai_dendrites" not in name]
     assert own == [name for name, _ in plain.named_parameters()]
-    assert "0.pai_dendrites.dendrite_module.layers.0.weight" in names
+    assert "0.pai_dendrites.dendrite_modules.layers.0.weight" in names
     assert set(names) <= set(grown.state_dict())
     assert all(grown.get_parameter(name) is parameter for name, parameter in grown.named_parameters())
     assert not any("main_module" in name or "parent_module" in name for name in grown.state_dict())
@@ -191,7 +191,7 @@ def test_a_model_built_anew_tests_one_checkpoint_after_another(
 
     first = {name: torch.full_like(value, 2) for name, value in plain.state_dict().items()}
     second = {name: torch.full_like(value, 3) for name, value in grown.state_dict().items()}
-    other = {**second, "0.pai_dendrites.dendrite_module.layers.1.weight": torch.ones(1)}
+    other = {**second, "0.pai_dendrites.dendrite_modules.layers.1.weight": torch.ones(1)}
     helper._pai.complete = True
     for state in (second, first, second):
         plain.eval().load_state_dict(state)
@@ -242,13 +242,14 @@ def test_a_model_of_another_class_takes_the_weights_that_it_has_in_training(
         smaller.load_state_dict(grown.state_dict())
 
 
-@pytest.mark.parametrize("cut", [False, True])
-def test_weights_of_dendrites_are_loaded_by_those_names(grown: Any, cut: bool) -> None:
+@pytest.mark.parametrize(
+    "cut", [lambda name: name, lambda name: name.replace("module.", ""), lambda name: name.split("module.")[-1]]
+)
+def test_weights_of_dendrites_are_saved_and_loaded_by_those_names(grown: Any, cut: Callable[[str], str]) -> None:
     import torch
 
-    state = {name: torch.full_like(value, 3) for name, value in grown.state_dict().items()}
-    if cut:
-        state = {f"module.{name}".replace("module.", ""): value for name, value in state.items()}
+    wrapped = torch.nn.DataParallel(grown) if cut("module.x") == "x" else grown
+    state = {cut(name): torch.full_like(value, 3) for name, value in wrapped.state_dict().items()}
     grown.load_state_dict(state)
     assert all((parameter == 3).all() for parameter in grown.parameters())
 

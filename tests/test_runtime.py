@@ -172,7 +172,7 @@ def test_capacity_test_has_its_own_folder(capacity_rounds: list[Run]) -> None:
 def test_ranks_end_with_the_same_model_after_a_capacity_test(capacity_rounds: list[Run]) -> None:
     run = capacity_rounds[-1]
     assert run.rank(0)["state"] == run.rank(1)["state"]
-    assert any("dendrite_module.layers.2" in name for name in run.rank(0)["state"])
+    assert any("dendrite_modules.layers.2" in name for name in run.rank(0)["state"])
 
 
 def test_closing_words_load_the_final_model(capacity_rounds: list[Run], tmp_path: Path) -> None:
@@ -707,7 +707,7 @@ def test_layers_whose_weight_is_computed_get_dendrites(helper: ModuleType, perfo
         "0.weight_g",
         "0.weight_v",
     }
-    assert "0.pai_dendrites.dendrite_module.layers.0.weight_g" in model.state_dict()
+    assert "0.pai_dendrites.dendrite_modules.layers.0.weight_g" in model.state_dict()
 
 
 def test_model_without_a_layer_for_dendrites(
@@ -2782,7 +2782,7 @@ def test_a_walk_that_gathers_parameters_meets_the_scripts_layers(
     assert names == ["0.0.weight", "0.0.bias", "1.weight", "1.bias"]
     model[0][0].dendrite_module.layers.append(torch.nn.Linear(2, 3))
     model[0][0].dendrite_modules_added = 1
-    grown = {f"0.0.pai_dendrites.dendrite_module.layers.0.{name}" for name in ("weight", "bias")}
+    grown = {f"0.0.pai_dendrites.dendrite_modules.layers.0.{name}" for name in ("weight", "bias")}
     assert {*names, *grown} <= {*gathered(model, torch.nn.BatchNorm1d)}
     assert {name for name, _ in model.named_parameters() if not name.startswith("0.1.")} <= {
         *gathered(model, torch.nn.BatchNorm1d)

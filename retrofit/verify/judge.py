@@ -188,7 +188,7 @@ def _optimizer(training: Training) -> Iterator[Check]:
             if first is None:
                 first = left_out
             # What the script leaves out from the start is its choice; what dendrites bring is not.
-            lost = sorted(name for name in left_out if name not in first or ".dendrite_module." in name)
+            lost = sorted(name for name in left_out if name not in first or ".dendrite_module" in name)
             if lost:
                 message = (
                     f"{one.name}: in no optimizer: {_count(len(lost), 'trainable parameter')} of the model, "

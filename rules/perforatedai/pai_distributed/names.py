@@ -27,6 +27,9 @@ _pai_resting = {
     "dendrites_to_dendrites": slice(1),
     "dendrites_to_top": slice(-1),
 }
+# The library's modules by names that do not end in `module.`, up to the last of which, or each, scripts cut names.
+_pai_spoken = {name: f"{name}s" for name in ("dendrite_module", "candidate_module", "best_candidate_module")}
+_pai_unspoken = {spoken: name for name, spoken in _pai_spoken.items()}
 _pai_all_modules = torch.nn.Module.named_modules
 _pai_some_members = torch.nn.Module._named_members
 _pai_all_children = torch.nn.Module.named_children
@@ -73,6 +76,12 @@ def _pai_layer_of(name: str) -> str | None:
     return layer.lstrip(".") if of_dendrites else None
 
 
+def _pai_renamed(name: str, known: dict[str, str]) -> str:
+    """A name within one of the library's modules, with those that it has for its own replaced."""
+    parts = name.split(".", 2)  # what comes after them is the script's
+    return ".".join([*(known.get(part, part) for part in parts[:2]), *parts[2:]])
+
+
 def _pai_named_modules(
     module: torch.nn.Module, memo: Any = None, prefix: str = "", remove_duplicate: bool = True
 ) -> Iterator[tuple[str, torch.nn.Module]]:
@@ -99,7 +108,8 @@ def _pai_named_modules(
     if _pai.members:
         yield prefix, module
     for name, part in parts.items():
-        path, resting = f"{prefix}.{name}".lstrip("."), None if _pai.backpropagates else _pai_resting.get(name)
+        path = f"{prefix}.{_pai_spoken.get(name, name)}".lstrip(".")
+        resting = None if _pai.backpropagates else _pai_resting.get(name)
         if part is not None and resting is not None and _pai.members:
             names = list(part._parameters)
             awake = {one: part._parameters[one] for one in names if one not in names[resting]}
@@ -151,7 +161,8 @@ def _pai_own_children(children: Iterator[tuple[str, torch.nn.Module]]) -> Iterat
         yield name, child._modules["main_module"]  # type: ignore[misc]
         if _pai_is_grown(child):
             dendrites = torch.nn.Module()
-            dendrites._modules.update({key: part for key, part in child._modules.items() if key != "main_module"})
+            parts = {_pai_spoken.get(key, key): part for key, part in child._modules.items() if key != "main_module"}
+            dendrites._modules.update(parts)
             yield f"{name}.{_pai_dendrites}", dendrites
 
 
@@ -170,6 +181,7 @@ def _pai_replicate_all(*arguments: Any) -> Any:
 
 torch.nn.DataParallel.replicate = _pai_replicate_all  # type: ignore[method-assign]
 PA.PAINeuronModule.pai_dendrites = property(lambda layer: layer)  # for get_submodule and the like
+PA.PAINeuronModule.dendrite_modules = property(lambda layer: layer.dendrite_module)
 
 
 def _pai_register_buffer(layer: torch.nn.Module, name: str, tensor: Any, persistent: bool = True) -> None:
@@ -204,7 +216,7 @@ def _pai_name_plainly(layer: torch.nn.Module, state: Any, prefix: str, _metadata
         if name.startswith(f"{main}."):
             state[prefix + name.removeprefix(f"{main}.")] = value
         elif _pai_is_grown(layer):
-            state[f"{prefix}{_pai_dendrites}.{name.removeprefix(prefix)}"] = value
+            state[f"{prefix}{_pai_dendrites}.{_pai_renamed(name.removeprefix(prefix), _pai_spoken)}"] = value
 
 
 def _pai_name_for_library(layer: torch.nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
@@ -215,7 +227,7 @@ def _pai_name_for_library(layer: torch.nn.Module, state: dict[str, Any], prefix:
         own = name.removeprefix(prefix)
         first = own.partition(".")[0]
         if first == _pai_dendrites:
-            state[prefix + own.removeprefix(f"{_pai_dendrites}.")] = state.pop(name)
+            state[prefix + _pai_renamed(own.removeprefix(f"{_pai_dendrites}."), _pai_unspoken)] = state.pop(name)
         elif first not in layer._modules and first not in layer._buffers:
             state[f"{prefix}main_module.{own}"] = state.pop(name)
     if not _pai_is_grown(layer):

@@ -12,7 +12,6 @@ import io
 import itertools
 import os
 import pickle
-from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -40,7 +39,6 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
     if _pai.of_library:
         return
     own = part.state_dict()
-    _pai_take_cut_names(own, state, prefix)
     given = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
     ages = {*map(_pai.age, given.values())}
     if not (_pai.switch_time or _pai.complete):
@@ -81,14 +79,6 @@ def _pai_as_wrapped(module: torch.nn.Module, state: dict[str, Any]) -> dict[str,
         known = known.removeprefix("module.")
     lacking = prefix.removeprefix(known)
     return {lacking + name: value for name, value in state.items()} if lacking else state
-
-
-def _pai_take_cut_names(own: Iterable[str], state: dict[str, Any], prefix: str) -> None:
-    """Mend dendrites' names out of which a script has taken each `module.`, as it does for a wrapper's."""
-    for name in own:
-        cut = (prefix + name).replace("module.", "")
-        if cut in state and prefix + name not in state:
-            state[prefix + name] = state.pop(cut)
 
 
 _pai_load_into = torch.nn.Module.load_state_dict
