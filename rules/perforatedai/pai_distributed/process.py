@@ -162,10 +162,12 @@ def _pai_end_if_caught() -> None:
     thread is over, as in an exit handler.
     """
     thread, status = _pai.exits
+    if thread != threading.get_ident() or not threading.main_thread().is_alive():
+        return
     error = sys.exc_info()[1]
     while error is not None and not hasattr(error, "pai_leaves"):
         error = error.__context__
-    if thread != threading.get_ident() or error is not None or not threading.main_thread().is_alive():
+    if error is not None:
         return
     _pai.exits = 0, None  # for the exit handlers that run here
     _pai_say(
@@ -177,10 +179,7 @@ def _pai_end_if_caught() -> None:
         print(status, file=sys.stderr)
     _pai_end_others()
     _pai.leaver = None  # which waits for this thread
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status if isinstance(status, int) else 1)
+    _pai_exit_at_once(status if isinstance(status, int) else 1)
 
 
 _pai_seconds_for_others = 10.0  # for so long threads and processes of the script's own may go on when it is to end
@@ -190,10 +189,15 @@ def _pai_end_in_time(status: int) -> None:
     """End the process where a thread or process of the script's keeps it: one that goes on for ever."""
     threading.main_thread().join()
     if _pai_end_others():
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        _pai_exit_at_once(status)
+
+
+def _pai_exit_at_once(status: int) -> NoReturn:
+    """End the process with its exit handlers, whatever would keep it."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _pai_end_others() -> bool:

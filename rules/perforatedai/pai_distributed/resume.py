@@ -307,7 +307,7 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         _pai_note_numbers(f, loaded)
     if early or _pai.restored:
         age = "old" if early or os.path.getmtime(f) < _pai.switch_time else "new"
-        if age == "old" and _pai_is_of_training(f):
+        if early or is_of_earlier_round(f):
             _pai_take_first_numbers(f, loaded)
         waiting = [loaded]
         while waiting:
