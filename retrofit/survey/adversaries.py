@@ -14,12 +14,7 @@ from retrofit.survey.scopes import Statement
 
 def steps_another(index: Index, flow: Flow, inner: Statement, loop: Statement) -> bool:
     """Whether a loop that counts steps other optimizers than one around it, which draws a batch and steps beside it."""
-    node = inner.node
-    if (
-        not isinstance(node, cst.For)
-        or not isinstance(node.iter, cst.Call)
-        or index.qualified(node.iter.func) != "range"
-    ):
+    if not isinstance(inner.node, cst.For) or inner.node.iter not in index.calls_to("range"):
         return False
 
     def stands(call: cst.Call) -> str:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import ReadsCommandLine
 from retrofit.survey.flow import Flow
+from retrofit.survey.holders import ADDING
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import argument, dotted, guards_main, method_name, names_in, nodes_in, receiver
 from retrofit.survey.origins import Origin
@@ -42,7 +43,7 @@ def _reads(call: cst.Call, flow: Flow) -> bool:
         return True
     if any(index.qualified(part) == "sys.argv" for one in made for part in nodes_in(one.node)):
         return True  # as `[*sys.argv[1:], "--fast"]`
-    filled = [one for _, one in index.method_calls("append", "extend", "insert")]
+    filled = [one for _, one in index.method_calls(*ADDING)]
     added = [*filled, *(one.target for one in index.nodes_of(cst.AugAssign))]
     return any(not made.isdisjoint(flow.deep_origins(one, index.scope_of(one))) for one in added)
 

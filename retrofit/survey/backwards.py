@@ -91,9 +91,7 @@ def _tunes_a_tensor(index: Index, flow: Flow, loop: Statement, backward: Stateme
 def _is_for_a_tensor(index: Index, flow: Flow, backward: Statement) -> bool:
     """Whether the function around a backward pass reads the gradient of a tensor that it makes, for no step.
 
-    Neither it nor what calls it steps anything.
-
-    Guided sampling does so, and an attack on the model.
+    Guided sampling does so, and an attack on the model: neither it nor what calls it steps anything.
     """
     scope = backward.scope
     around = {scope, *(index.scope_of(call) for call in flow.callers(scope))}

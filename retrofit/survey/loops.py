@@ -13,6 +13,7 @@ from retrofit.survey.adversaries import steps_another
 from retrofit.survey.conditions import never_runs
 from retrofit.survey.counters import counts_turns, given_in, handed_through, increments, read_in
 from retrofit.survey.flow import Flow
+from retrofit.survey.holders import ADDING
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import last_turns
 from retrofit.survey.nodes import (
@@ -572,12 +573,10 @@ def _has_one_item(flow: Flow, items: cst.BaseExpression, scope: Scope) -> bool:
     index, name = flow.index, dotted(items)
     lists = [one.node for one in flow.origins(items, scope)]
     held = [one.elements for one in lists if isinstance(one, (cst.List, cst.Tuple))]
-    grown = {_last(dotted(one) or "") for _, one in index.method_calls("append", "extend", "insert")}
+    grown = {_last(dotted(one) or "") for _, one in index.method_calls(*ADDING)}
     grown.update(_last(b.target) for b in index.bindings if increments(b))
     alone = all(len(items) == 1 and isinstance(items[0], cst.Element) for items in held)
-    return (
-        0 < len(held) == len(lists) and alone and (name is None or _last(name) not in {_last(n or "") for n in grown})
-    )
+    return 0 < len(held) == len(lists) and alone and (name is None or _last(name) not in grown)
 
 
 def leftovers(statement: Statement, flow: Flow) -> list[Statement]:

@@ -90,10 +90,11 @@ class Kinds:
 
     def _has_more(self, item: cst.Subscript) -> bool:
         """Whether the loop reads an item that only several values have, `errors[3]`, of what it gives a name once."""
-        key, name, here = item.slice[0].slice, dotted(item.value), self._index.statement(item)
+        key, name = item.slice[0].slice, dotted(item.value)
         numbered = isinstance(key, cst.Index) and isinstance(key.value, cst.Integer) and key.value.evaluated_value > 0
         if not numbered or name is None or not in_loop(self._index, self._loop, item):
             return False
+        here = self._index.statement(item)
         bound = [b for b in self._index.bound([name], here.scope) if self._loop.statement in b.statement.path]
         return len(bound) == 1 and bound[0].statement.order < here.order
 
