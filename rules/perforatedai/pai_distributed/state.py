@@ -74,7 +74,8 @@ class _PaiState:
         continues: whether the script goes on from a checkpoint of this round.
         ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", written or read
             before the newest switch was, or "new"; until the first training batch of a restarted round.
-        numbers: of each file that the script has loaded before a step, when it was written, and its numbers by name.
+        files: what rank 0 knows of those that the script saves; see files.py.
+        loading: how many batches are being drawn.
         drawn: when the library's graphs were drawn last, or this process has started.
         drawing: how many seconds that took.
         ending: whether it has just drawn what it draws when it restructures.
@@ -169,7 +170,8 @@ class _PaiState:
     switch_number: int = 0
     continues: bool = False
     ages: dict[int, tuple[Any, str]] = field(default_factory=dict)
-    numbers: dict[str, tuple[float, dict[str, float]]] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)
+    loading: int = 0
     drawn: float = field(default_factory=time.monotonic)
     drawing: float = 1.0
     ending: bool = False
