@@ -23,7 +23,6 @@ from .files import _pai_found_file, _pai_note_file
 from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
-from .rates import _pai_put_rates_back
 
 
 def _pai_watch_loads(model: torch.nn.Module) -> None:
@@ -181,7 +180,6 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
         hook.remove()
         _pai_begin_round()
         _pai_load_beside(model)
-        _pai_put_rates_back()
         changed = []
         for name, value in itertools.chain(model.named_parameters(), model.named_buffers()):
             old = _pai.restored.get(name, value)

@@ -95,7 +95,7 @@ class _PaiState:
         complete: whether training is complete.
         left: whether this process leaves for the next round or at the end of training, or has failed.
         early_optimizer: that the script has given before its model was perforated.
-        optimizers: all that were built, in their order, each with the rate and initial rate that its groups began with.
+        optimizers: all that were built, in their order.
         rates: the last rates of each optimizer's groups.
         highest_rates: the highest that any group of each optimizer had.
         rate_moved: whether the rate of the registered optimizer has moved since the last score.
@@ -190,9 +190,7 @@ class _PaiState:
     stops: bool = False
     complete: bool = False
     early_optimizer: Any = None
-    optimizers: WeakKeyDictionary[torch.optim.Optimizer, list[tuple[Any, Any]]] = field(
-        default_factory=WeakKeyDictionary
-    )
+    optimizers: WeakKeyDictionary[torch.optim.Optimizer, None] = field(default_factory=WeakKeyDictionary)
     rates: WeakKeyDictionary[torch.optim.Optimizer, list[Any]] = field(default_factory=WeakKeyDictionary)
     highest_rates: WeakKeyDictionary[torch.optim.Optimizer, float] = field(default_factory=WeakKeyDictionary)
     rate_moved: bool = False
