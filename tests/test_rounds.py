@@ -390,7 +390,7 @@ def resuming(text: str, load: str) -> str:
         {load}
         optimizer.load_state_dict(checkpoint["optimizer"])
         start_epoch = checkpoint["epoch"] + 1
-        print("resumed at", start_epoch)
+        print(f"resumed at {{start_epoch}}")
 """
     saved = """\
         if dist.get_rank() == 0:

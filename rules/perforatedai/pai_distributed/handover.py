@@ -65,9 +65,10 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     if restructured and _pai.restarts:
         _pai_write_runs()
         _pai_save_beside(net, beside)
-        _pai_set_files_aside()
     if complete:
         _pai_bring_files_back()
+    elif restructured:
+        _pai_set_files_aside()
     return bool(restructured), bool(complete)
 
 
