@@ -812,7 +812,9 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
 
     training._pai.steps = 0
     torch.save(0, "begun.pt")
-    os.utime("begun.pt", (1, 1))
+    Path("list.json").write_text("0")
+    for name in ("begun.pt", "list.json"):
+        os.utime(name, (1, 1))
     training._pai.steps = 1
     names = ("begun.pt", "best.pt", "top.pt", "last.pt", "to.pt")
 
@@ -823,12 +825,16 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
         shutil.copyfile("best.pt", "top.pt")
         torch.save(number, "new.pt")
         os.replace("new.pt", "last.pt")
+        Path("list.json").write_text(str(number))
+        with open("log.txt", "a") as file:
+            file.write(str(number))
         if number < 3:
             os.symlink("last.pt", "to.pt")
 
     save(1)
     assert held(*names) == [1] * 5
     end_round(training, 0.5)
+    assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["0", "1"]
     assert held(*names) == [0, None, None, None, None]
     assert not os.path.lexists("to.pt")
     assert torch.load("best.pt") == 1, "a file that this round has not saved is found where it is set aside"
@@ -840,6 +846,7 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     training._pai_score_files(0.6)
     training._pai_bring_files_back()
     assert held(*names) == [1, 1, 1, 3, 3]
+    assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["1", "12"]
     assert sorted(os.listdir("PAI")) == ["array_dims.csv", "files.json"]
 
 

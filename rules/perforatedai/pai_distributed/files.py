@@ -92,15 +92,27 @@ def _pai_move(path: str, place: str) -> bool:
 
 @functools.cache
 def _pai_watch_files() -> None:
-    """From now on, note what is made of these files: copies, such as that of the newest one for the best, and links."""
+    """From now on, note what is made of these files: copies, such as that of the newest one for the best, and links.
+
+    And what is written anew beside them, such as a list of the best ones: it would name some that are not there.
+    """
     sys.addaudithook(_pai_follow_files)
 
 
 def _pai_follow_files(event: str, arguments: tuple[Any, ...]) -> None:
     """Audit hook: note what one of these files becomes before it does."""
-    if event not in ("shutil.copyfile", "os.rename", "os.link", "os.symlink") or getattr(_pai_follows, "busy", False):
+    if event not in ("open", "shutil.copyfile", "os.rename", "os.link", "os.symlink"):
         return
     here = _pai.files.get("here", {})
+    if not here or getattr(_pai_follows, "busy", False):
+        return
+    if event == "open":
+        path, mode = arguments[:2]
+        if isinstance(mode, str) and not {"w", "x"}.isdisjoint(mode) and isinstance(path, (str, os.PathLike)):
+            folder = os.path.dirname(os.path.abspath(path))
+            if any(os.path.dirname(one) == folder for one in here):
+                _pai_note_file(path)
+        return
     source, target = (os.path.abspath(os.fsdecode(one)) for one in arguments[:2])
     if event == "os.symlink":
         source = os.path.abspath(os.path.join(os.path.dirname(target), os.fsdecode(arguments[0])))
