@@ -791,8 +791,8 @@ def training(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def end_round(helper: ModuleType, score: float) -> None:
-    """End a round after a score, and begin the next one."""
-    helper._pai_score_files(score)
+    """End a round with a best score, and begin the next one."""
+    helper._pai.structures = [{"best": score}]
     helper._pai_set_files_aside()
     helper._pai.files = {}
     helper._pai.switch_number += 1
@@ -807,7 +807,7 @@ def held(*names: str) -> list[Any]:
 
 
 def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: ModuleType, tmp_path: Path) -> None:
-    """Those that it has saved, however, until the end: there each is of the round that had the best score with it."""
+    """Those that it has saved, however, until the end: there are those of the round with the best score."""
     import torch
 
     training._pai.steps = 0
@@ -839,12 +839,14 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     assert not os.path.lexists("to.pt")
     assert torch.load("best.pt") == 1, "a file that this round has not saved is found where it is set aside"
     save(2)
+    torch.save(2, "two.pt")
     end_round(training, 0.4)
     assert held(*names) == [0, None, None, None, None]
     assert torch.load("best.pt") == 1
     torch.save(3, "last.pt")
-    training._pai_score_files(0.6)
+    training._pai.structures = [{"best": 0.6}]
     training._pai_bring_files_back()
+    assert held("two.pt") == [2], "no other round has saved it"
     assert held(*names) == [1, 1, 1, 3, 3]
     assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["1", "12"]
     assert sorted(os.listdir("PAI")) == ["array_dims.csv", "files.json"]
@@ -873,6 +875,7 @@ def test_what_the_script_does_not_save_of_its_training_stays(
     else:
         torch.save(1, name)
     monkeypatch.setenv("RANK", "0")
+    training._pai.structures = [{"best": 0.5}]
     training._pai_set_files_aside()
     assert os.path.exists(name) is (which != "by safetensors")
 
@@ -883,25 +886,11 @@ def test_what_a_round_that_was_killed_as_it_ended_has_saved_is_set_aside_by_the_
     import torch
 
     torch.save(1, "last.pt")
+    training._pai.before = [{"best": 0.5}]
     for number, there in ((0, True), (1, False)):
         training._pai.files, training._pai.switch_number = {}, number
         training._pai_begin_with_files()
         assert os.path.exists("last.pt") is there
-
-
-def test_a_score_is_of_what_was_saved_since_the_one_before(training: ModuleType) -> None:
-    """Or, where nothing was trained since, just behind it."""
-    import torch
-
-    torch.save(1, "before.pt")
-    training._pai_score_files(0.1)
-    training._pai.last_score, training._pai.scored = 0.1, (None, 0, 1)
-    torch.save(1, "behind.pt")
-    training._pai.steps = 2
-    torch.save(1, "later.pt")
-    assert [*training._pai.files["here"].values()] == [0.1, 0.1, None]
-    training._pai_score_files(0.2)
-    assert [*training._pai.files["here"].values()] == [0.1, 0.1, 0.2]
 
 
 @pytest.mark.parametrize(("written", "loaded"), [("before the switch", []), ("since", [5])])

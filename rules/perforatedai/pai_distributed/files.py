@@ -3,7 +3,7 @@
 Each round trains its structure from the beginning. A checkpoint that an earlier one has saved as it trained would have
 the script resume from it, take its task for done, or compare with what another structure has come to. So what a round
 has saved is set aside in SAVE/files when the round ends, and what was there before the first one is back in its place.
-When training is complete, each file is there as the round has saved it that had the best score then.
+When training is complete, the files are those of the round with the best score, and what other rounds alone have saved.
 """
 
 import functools
@@ -32,13 +32,14 @@ def _pai_place_for(path: Any, kind: str = "files") -> str:
 
 
 def _pai_files() -> dict[str, Any]:
-    """What rank 0 knows of the script's files, by their paths, with the score of what was saved, None for none yet.
+    """What rank 0 knows of the script's files, by their paths.
 
-    Those `here`, which the round has saved that began with the switch file of number `switch`, and those `aside`.
+    Those `here`, which the round has saved that began with the switch file of number `switch`, and those `aside`, with
+    the best score of the round that has saved them.
     """
     if not _pai.files:
         known = _pai_read("files") if _pai_is_since_beginning(os.path.join(_pai_folder(), "files.json")) else {}
-        _pai.files = {"here": {}, "aside": {}, **known}
+        _pai.files = {"here": [], "aside": {}, **known}
     return _pai.files
 
 
@@ -65,11 +66,9 @@ def _pai_note_file(file: Any) -> None:
     if not _pai_is_of_script(file):
         return
     path, known = os.path.abspath(file), _pai_files()
-    new = path not in known["here"]
-    if not known["here"]:
+    if path not in known["here"]:
+        known["here"].append(path)
         known["switch"] = _pai.switch_number
-    known["here"][path] = None if _pai.steps != _pai.scored[-1] else _pai.last_score
-    if new:
         if os.path.lexists(path) and not os.path.isdir(path) and not _pai_is_since_beginning(path):
             _pai_move(path, _pai_place_for(path, "first"))
         _pai_write("files", known)
@@ -103,7 +102,7 @@ def _pai_follow_files(event: str, arguments: tuple[Any, ...]) -> None:
     """Audit hook: note what one of these files becomes before it does."""
     if event not in ("open", "shutil.copyfile", "os.rename", "os.link", "os.symlink"):
         return
-    here = _pai.files.get("here", {})
+    here = _pai.files.get("here", [])
     if not here or getattr(_pai_follows, "busy", False):
         return
     if event == "open":
@@ -117,14 +116,9 @@ def _pai_follow_files(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "os.symlink":
         source = os.path.abspath(os.path.join(os.path.dirname(target), os.fsdecode(arguments[0])))
     for path in [one for one in here if one == source or one.startswith(os.path.join(source, ""))]:
-        made = target + path.removeprefix(source)
-        _pai_note_file(made)
-        if made in here:
-            here[made] = here[path]
+        _pai_note_file(target if event == "os.symlink" else target + path.removeprefix(source))
         if event == "os.rename":
-            del here[path]
-        elif event == "os.symlink":
-            break
+            here.remove(path)
 
 
 _pai_serialize_file = safetensors.torch.serialize_file
@@ -139,33 +133,30 @@ def _pai_note_serialized(tensors: Any, filename: Any, *arguments: Any, **keyword
 safetensors.torch.serialize_file = _pai_note_serialized
 
 
-def _pai_score_files(score: float) -> None:
-    """Note the score of what was saved since the one before."""
-    if _pai.files:
-        here = _pai.files["here"]
-        here.update({path: score for path, known in here.items() if known is None})
-        _pai_write("files", _pai.files)
-
-
-def _pai_is_worse(score: float | None, than: float | None) -> bool:
-    return than is not None and (score is None or _pai_better(score, than) != score)
+def _pai_best_of_round() -> float:
+    """The best score of the round that has saved what is here: this one, or the one before, which was killed."""
+    best = None
+    for one in _pai.structures or _pai.before[-1:]:
+        best = _pai_better(one["best"], best)
+    return float(best)
 
 
 def _pai_set_files_aside() -> None:
     """At the end of a round, have the next one find the script's files as the first one did; on rank 0."""
-    known = _pai_files() if _pai.restarts and _pai_rank() == 0 else {"here": {}}
+    known = _pai_files() if _pai.restarts and _pai_rank() == 0 else {"here": []}
     moved = []
-    for path, score in known["here"].items():
+    for path in known["here"]:
         if os.path.lexists(path):
-            if path in known["aside"] and _pai_is_worse(score, known["aside"][path]):
+            best = _pai_best_of_round()
+            if _pai_better(best, known["aside"].get(path)) != best:
                 os.remove(path)
             elif _pai_move(path, _pai_place_for(path)):
-                known["aside"][path] = score
+                known["aside"][path] = best
                 moved.append(path)
         if os.path.lexists(first := _pai_place_for(path, "first")):
             _pai_move(first, path)
     if known["here"]:
-        known["here"] = {}
+        known["here"] = []
         _pai_write("files", known)
     if moved:
         _pai_say(
@@ -176,27 +167,28 @@ def _pai_set_files_aside() -> None:
 
 def _pai_begin_with_files() -> None:
     """Where the round before was killed as it ended, do what it could not any more."""
-    if _pai_rank() == 0 and _pai_files().get("switch", _pai.switch_number) != _pai.switch_number:
+    if _pai_rank() == 0 and _pai.before and _pai_files().get("switch", _pai.switch_number) != _pai.switch_number:
         _pai_set_files_aside()
 
 
 def _pai_bring_files_back() -> None:
-    """When training is complete, have each file as the round has saved it that had the best score then; on rank 0."""
+    """When training is complete, have each file as the round with the best score has saved it; on rank 0."""
     known = _pai_files() if _pai.restarts and _pai_rank() == 0 else {"aside": {}}
     back = []
-    for path, score in known["aside"].items():
+    for path, best in known["aside"].items():
         here = os.path.lexists(path) and path in known["here"]
-        if (not here or _pai_is_worse(known["here"][path], score)) and _pai_move(_pai_place_for(path), path):
+        newest = _pai_best_of_round() if here else best
+        if (not here or _pai_better(newest, best) != newest) and _pai_move(_pai_place_for(path), path):
             back.append(path)
     if back:
         _pai_say(
-            f"What an earlier round has saved with a better score ({os.path.relpath(back[0])}"
-            f"{', ...' if back[1:] else ''}) is back in its place"
+            f"What an earlier round has saved ({os.path.relpath(back[0])}{', ...' if back[1:] else ''}) is back in its "
+            "place: the last one has saved none of that name, or had no better score"
         )
     if known.get("here") or known["aside"]:
         for kind in ("files", "first"):
             shutil.rmtree(os.path.join(GPA.pc.get_save_name(), kind), ignore_errors=True)
-        _pai.files.update({"here": {}, "aside": {}})
+        _pai.files.update({"here": [], "aside": {}})
         _pai_write("files", _pai.files)
 
 

@@ -10,7 +10,6 @@ from perforatedai import globals_perforatedai as GPA
 
 from .checks import _pai_check_hand_over
 from .continuity import _pai_kind_of
-from .files import _pai_score_files
 from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over
 from .initialization import _pai_fail_with_another, finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
@@ -96,8 +95,6 @@ def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool 
     Returns:
         Whether training is complete.
     """
-    if not again:
-        _pai_score_files(number)
     restructured, complete = _pai_hand_over(number, net, force, again) if _pai_rank() == 0 else (False, False)
     restructured, complete = _pai_of_rank_0(restructured, complete)
     if complete:
