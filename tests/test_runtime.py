@@ -793,8 +793,7 @@ def training(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def end_round(helper: ModuleType, score: float) -> None:
     """End a round with a best score, and begin the next one."""
     helper._pai.structures = [{"best": score}]
-    helper._pai_set_files_aside()
-    helper._pai.files = {}
+    helper._pai_end_with_files(complete=False)
     helper._pai.switch_number += 1
     helper._pai.switch_time = 1.0
 
@@ -845,11 +844,11 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     assert torch.load("best.pt") == 1
     torch.save(3, "last.pt")
     training._pai.structures = [{"best": 0.6}]
-    training._pai_bring_files_back()
+    training._pai_end_with_files(complete=True)
     assert held("two.pt") == [2], "no other round has saved it"
     assert held(*names) == [1, 1, 1, 3, 3]
     assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["1", "12"]
-    assert sorted(os.listdir("PAI")) == ["array_dims.csv", "files.json"]
+    assert os.listdir("PAI") == ["array_dims.csv"]
 
 
 @pytest.mark.parametrize(
@@ -875,8 +874,7 @@ def test_what_the_script_does_not_save_of_its_training_stays(
     else:
         torch.save(1, name)
     monkeypatch.setenv("RANK", "0")
-    training._pai.structures = [{"best": 0.5}]
-    training._pai_set_files_aside()
+    end_round(training, 0.5)
     assert os.path.exists(name) is (which != "by safetensors")
 
 

@@ -6,8 +6,11 @@ has saved is set aside in SAVE/files when the round ends, and what was there bef
 When training is complete, the files are those of the round with the best score, and what other rounds alone have saved.
 """
 
+import contextlib
 import functools
+import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -23,6 +26,7 @@ from .process import _pai, _pai_rank, _pai_say, initializing
 from .record import _pai_read, _pai_write
 
 _pai_follows = threading.local()  # whether this thread moves files itself
+_pai_noting = threading.RLock()
 
 
 def _pai_place_for(path: Any, kind: str = "files") -> str:
@@ -31,16 +35,23 @@ def _pai_place_for(path: Any, kind: str = "files") -> str:
     return os.path.join(_pai_folder(), kind, whole)
 
 
-def _pai_files() -> dict[str, Any]:
-    """What rank 0 knows of the script's files, by their paths.
+def _pai_list_of(number: int) -> str:
+    """The path of the list of files, a line for each, that the round has saved which began with a switch file."""
+    return os.path.join(_pai_folder(), f"files_{number}.jsonl")
 
-    Those `here`, which the round has saved that began with the switch file of number `switch`, and those `aside`, with
-    the best score of the round that has saved them.
-    """
-    if not _pai.files:
-        known = _pai_read("files") if _pai_is_since_beginning(os.path.join(_pai_folder(), "files.json")) else {}
-        _pai.files = {"here": [], "aside": {}, **known}
-    return _pai.files
+
+def _pai_listed(number: int) -> dict[str, None]:
+    """The files of such a list that this training has made."""
+    path = _pai_list_of(number)
+    if not _pai_is_since_beginning(path):
+        return {}
+    with open(path) as file:
+        return {json.loads(line): None for line in file if line.endswith("\n")}
+
+
+def _pai_aside() -> dict[str, float]:
+    """The files that this training has set aside, with the best score of the round that has saved each."""
+    return _pai_read("files") if _pai_is_since_beginning(os.path.join(_pai_folder(), "files.json")) else {}
 
 
 def _pai_is_since_beginning(path: str) -> bool:
@@ -65,14 +76,19 @@ def _pai_note_file(file: Any) -> None:
     file = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
     if not _pai_is_of_script(file):
         return
-    path, known = os.path.abspath(file), _pai_files()
-    if path not in known["here"]:
-        known["here"].append(path)
-        known["switch"] = _pai.switch_number
+    path = os.path.abspath(os.fsdecode(file))
+    with _pai_noting:
+        if not _pai.files:
+            _pai.files = _pai_listed(_pai.switch_number)
+            sys.addaudithook(_pai_follow_files)
+        if path in _pai.files:
+            return
         if os.path.lexists(path) and not os.path.isdir(path) and not _pai_is_since_beginning(path):
             _pai_move(path, _pai_place_for(path, "first"))
-        _pai_write("files", known)
-        _pai_watch_files()
+        _pai.files[path] = None
+        _pai.folders.add(os.path.dirname(path))
+        with open(_pai_list_of(_pai.switch_number), "a") as known:
+            known.write(f"{json.dumps(path)}\n")
 
 
 def _pai_move(path: str, place: str) -> bool:
@@ -89,36 +105,30 @@ def _pai_move(path: str, place: str) -> bool:
     return True
 
 
-@functools.cache
-def _pai_watch_files() -> None:
-    """From now on, note what is made of these files: copies, such as that of the newest one for the best, and links.
+def _pai_follow_files(event: str, arguments: tuple[Any, ...]) -> None:
+    """Audit hook: note what is made of these files before it is: copies, as that of the newest for the best, and links.
 
     And what is written anew beside them, such as a list of the best ones: it would name some that are not there.
     """
-    sys.addaudithook(_pai_follow_files)
-
-
-def _pai_follow_files(event: str, arguments: tuple[Any, ...]) -> None:
-    """Audit hook: note what one of these files becomes before it does."""
     if event not in ("open", "shutil.copyfile", "os.rename", "os.link", "os.symlink"):
         return
-    here = _pai.files.get("here", [])
-    if not here or getattr(_pai_follows, "busy", False):
+    if not _pai.files or getattr(_pai_follows, "busy", False):
         return
-    if event == "open":
-        path, mode = arguments[:2]
-        if isinstance(mode, str) and not {"w", "x"}.isdisjoint(mode) and isinstance(path, (str, os.PathLike)):
-            folder = os.path.dirname(os.path.abspath(path))
-            if any(os.path.dirname(one) == folder for one in here):
-                _pai_note_file(path)
-        return
-    source, target = (os.path.abspath(os.fsdecode(one)) for one in arguments[:2])
+    with contextlib.suppress(OSError, TypeError, ValueError):  # which the script's own call raises as well
+        if event != "open":
+            _pai_follow_file(event, *map(os.fsdecode, arguments[:2]))
+        elif {"w", "x"}.isdisjoint(arguments[1] or ""):
+            return
+        elif os.path.dirname(os.path.abspath(os.fsdecode(arguments[0]))) in _pai.folders:
+            _pai_note_file(arguments[0])
+
+
+def _pai_follow_file(event: str, source: str, target: str) -> None:
     if event == "os.symlink":
-        source = os.path.abspath(os.path.join(os.path.dirname(target), os.fsdecode(arguments[0])))
-    for path in [one for one in here if one == source or one.startswith(os.path.join(source, ""))]:
+        source = os.path.join(os.path.dirname(target), source)
+    source, target = os.path.abspath(source), os.path.abspath(target)
+    for path in [one for one in _pai.files if one == source or one.startswith(os.path.join(source, ""))]:
         _pai_note_file(target if event == "os.symlink" else target + path.removeprefix(source))
-        if event == "os.rename":
-            here.remove(path)
 
 
 _pai_serialize_file = safetensors.torch.serialize_file
@@ -133,63 +143,72 @@ def _pai_note_serialized(tensors: Any, filename: Any, *arguments: Any, **keyword
 safetensors.torch.serialize_file = _pai_note_serialized
 
 
-def _pai_best_of_round() -> float:
-    """The best score of the round that has saved what is here: this one, or the one before, which was killed."""
-    best = None
-    for one in _pai.structures or _pai.before[-1:]:
-        best = _pai_better(one["best"], best)
-    return float(best)
+def _pai_best_of(structures: list[dict[str, Any]]) -> float:
+    return float(functools.reduce(lambda best, one: _pai_better(one["best"], best), structures, None))
 
 
-def _pai_set_files_aside() -> None:
-    """At the end of a round, have the next one find the script's files as the first one did; on rank 0."""
-    known = _pai_files() if _pai.restarts and _pai_rank() == 0 else {"here": []}
-    moved = []
-    for path in known["here"]:
-        if os.path.lexists(path):
-            best = _pai_best_of_round()
-            if _pai_better(best, known["aside"].get(path)) != best:
-                os.remove(path)
-            elif _pai_move(path, _pai_place_for(path)):
-                known["aside"][path] = best
-                moved.append(path)
+def _pai_set_files_aside(number: int, best: float) -> None:
+    """At the end of a round, have the next one find the script's files as the first one did; on rank 0.
+
+    Args:
+        number: of the switch file with which the round began.
+        best: its best score.
+    """
+    aside, moved = _pai_aside(), []
+    for path in _pai_listed(number):
+        if os.path.lexists(path) and _pai_better(best, aside.get(path)) != best:
+            os.remove(path)
+        elif os.path.lexists(path) and _pai_move(path, _pai_place_for(path)):
+            aside[path] = best
+            moved.append(path)
         if os.path.lexists(first := _pai_place_for(path, "first")):
             _pai_move(first, path)
-    if known["here"]:
-        known["here"] = []
-        _pai_write("files", known)
     if moved:
+        _pai_write("files", aside)
         _pai_say(
             f"What this round has saved ({os.path.relpath(moved[0])}{', ...' if moved[1:] else ''}) is set aside in "
             f"{os.path.relpath(_pai_place_for('', 'files'))}: the next one begins with what was there before the first"
         )
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(_pai_list_of(number))
 
 
 def _pai_begin_with_files() -> None:
     """Where the round before was killed as it ended, do what it could not any more."""
-    if _pai_rank() == 0 and _pai.before and _pai_files().get("switch", _pai.switch_number) != _pai.switch_number:
-        _pai_set_files_aside()
+    names = os.listdir(_pai_folder()) if _pai_rank() == 0 and _pai.before else []
+    for number in (int(match[1]) for name in names if (match := re.fullmatch(r"files_(\d+)\.jsonl", name))):
+        if number < _pai.switch_number:
+            _pai_set_files_aside(number, _pai_best_of(_pai.before[-1:]))
 
 
-def _pai_bring_files_back() -> None:
-    """When training is complete, have each file as the round with the best score has saved it; on rank 0."""
-    known = _pai_files() if _pai.restarts and _pai_rank() == 0 else {"aside": {}}
-    back = []
-    for path, best in known["aside"].items():
-        here = os.path.lexists(path) and path in known["here"]
-        newest = _pai_best_of_round() if here else best
-        if (not here or _pai_better(newest, best) != newest) and _pai_move(_pai_place_for(path), path):
+def _pai_end_with_files(*, complete: bool) -> None:
+    """Set the script's files aside for the next round, or have those of the best round when training is complete."""
+    if not _pai.restarts or _pai_rank() != 0:
+        return
+    best, number = _pai_best_of(_pai.structures), _pai.switch_number
+    if complete:
+        _pai_bring_files_back(_pai_listed(number), best)
+    else:
+        _pai_set_files_aside(number, best)
+    _pai.files = {}
+
+
+def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
+    back, left = [], False
+    for path, best in _pai_aside().items():
+        if not (path in here and os.path.lexists(path)) or _pai_better(newest, best) != newest:
+            left = not _pai_move(_pai_place_for(path), path) or left
             back.append(path)
     if back:
         _pai_say(
             f"What an earlier round has saved ({os.path.relpath(back[0])}{', ...' if back[1:] else ''}) is back in its "
             "place: the last one has saved none of that name, or had no better score"
         )
-    if known.get("here") or known["aside"]:
-        for kind in ("files", "first"):
-            shutil.rmtree(os.path.join(GPA.pc.get_save_name(), kind), ignore_errors=True)
-        _pai.files.update({"here": [], "aside": {}})
-        _pai_write("files", _pai.files)
+    for name in () if left else ("files", "first"):
+        shutil.rmtree(os.path.join(_pai_folder(), name), ignore_errors=True)
+    for name in () if left else ("files.json", os.path.basename(_pai_list_of(_pai.switch_number))):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(_pai_folder(), name))
 
 
 def _pai_found_file(file: Any) -> Any:

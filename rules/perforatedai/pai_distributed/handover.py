@@ -10,7 +10,7 @@ from perforatedai import utils_perforatedai as UPA
 
 from .beside import _pai_beside, _pai_save_beside, _pai_tell_new
 from .beside_best import _pai_load_best_beside
-from .files import _pai_bring_files_back, _pai_set_files_aside
+from .files import _pai_end_with_files
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
 from .layers import _pai_settle
@@ -65,10 +65,8 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     if restructured and _pai.restarts:
         _pai_write_runs()
         _pai_save_beside(net, beside)
-    if complete:
-        _pai_bring_files_back()
-    elif restructured:
-        _pai_set_files_aside()
+    if complete or restructured:
+        _pai_end_with_files(complete=bool(complete))
     return bool(restructured), bool(complete)
 
 

@@ -74,7 +74,8 @@ class _PaiState:
         continues: whether the script goes on from a checkpoint of this round.
         ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", written or read
             before the newest switch was, or "new"; until the first training batch of a restarted round.
-        files: what rank 0 knows of those that the script saves; see files.py.
+        files: those that the script saves as it trains, on rank 0, and
+        folders: theirs; see files.py.
         loading: how many batches are being drawn.
         drawn: when the library's graphs were drawn last, or this process has started.
         drawing: how many seconds that took.
@@ -170,7 +171,8 @@ class _PaiState:
     switch_number: int = 0
     continues: bool = False
     ages: dict[int, tuple[Any, str]] = field(default_factory=dict)
-    files: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, None] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
     loading: int = 0
     drawn: float = field(default_factory=time.monotonic)
     drawing: float = 1.0
