@@ -7,7 +7,6 @@ from textwrap import indent
 
 import pytest
 
-from retrofit.options import Options
 from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 ARGUMENTS = """
@@ -397,101 +396,6 @@ def test_what_may_be_there_is_left_alone(text: str) -> None:
 def test_a_function_that_saves_once_is_left_alone() -> None:
     saves = "def save(path):\n    if os.path.exists(path):\n        return\n    torch.save(1, path)\n\nsave('x.pt')"
     assert survey_of(begun(saves)).new_folders == []
-
-
-SAVES = "torch.save(model.state_dict(), path)"
-PATH = "path = os.path.join(args.out, f'{epoch}.pt')\n"
-ONCE = f"{PATH}if not os.path.exists(path):\n    {SAVES}\n"
-INSIDE = "torch.save(model.state_dict(), path + '/w.pt')"
-OF = "torch.save(model.state_dict(), file_in(path))"
-EARLIER = "pai_distributed.is_of_earlier_round"
-
-
-def saving(epoch: str, before: str = "") -> str:
-    """Return the script whose epochs end with some code."""
-    return f"{begun(before)}{indent(code(epoch), '    ')}"
-
-
-@pytest.mark.parametrize(
-    ("text", "before", "new"),
-    [
-        pytest.param(ONCE, "", f"if not os.path.exists(path) or {EARLIER}(path):", id="where it is not there"),
-        pytest.param(
-            f"{PATH}there = os.path.isfile(path)\nif wanted() and not there:\n    {SAVES}",
-            "",
-            f"there = os.path.isfile(path) and not {EARLIER}(path)",
-            id="by a name, one of two reasons",
-        ),
-        pytest.param(
-            "save(os.path.join(args.out, f'{epoch}.pt'))",
-            f"def save(path):\n    if os.path.exists(path):\n        return\n    {SAVES}\n",
-            f"if os.path.exists(path) and not {EARLIER}(path):",
-            id="a function that leaves",
-        ),
-        pytest.param(
-            f"{PATH}if Path(path).exists():\n    print('there')\nelse:\n    save(model, path)\nsave(model, 'last.pt')",
-            "def save(net, to):\n    torch.save({'net': net.state_dict()}, to)\n",
-            f"if Path(path).exists() and not {EARLIER}(Path(path)):",
-            id="a function that others call without asking",
-        ),
-        pytest.param(
-            f"{PATH}if os.path.exists(path):\n    continue\n{SAVES}",
-            "",
-            f"if os.path.exists(path) and not {EARLIER}(path):",
-            id="the rest of the epoch passed over",
-        ),
-    ],
-)
-def test_a_file_of_an_earlier_round_keeps_no_later_one_from_saving(
-    tmp_path: Path, text: str, before: str, new: str
-) -> None:
-    plan = plan_of(tmp_path, saving(text, before))
-    written = rewritten(plan)
-    assert new in [line.strip() for line in written.splitlines()]
-    assert (plan.questions, written.count(EARLIER)) == ([], 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "before"),
-    [
-        pytest.param(
-            f"{PATH}if acc > best or not os.path.exists(path):\n    {SAVES}", "", id="where it is better, too"
-        ),
-        pytest.param(f"{ONCE}elif acc > best:\n    {SAVES}", "", id="elsewhere where it is better"),
-        pytest.param(f"{PATH}if not os.path.exists(path):\n    torch.save(noise, path)", "", id="no model"),
-        pytest.param(f"{PATH}if os.path.exists(path):\n    {SAVES}", "", id="saved again"),
-        pytest.param("pass", f"path = 'begun.pt'\nif not os.path.exists(path):\n    {SAVES}", id="before the training"),
-        pytest.param(f"if not os.path.exists(args.data):\n    {PATH}    {SAVES}", "", id="another file"),
-        pytest.param(f"{PATH}if not os.path.exists(path):\n    os.makedirs(path)\n    {INSIDE}", "", id="a new folder"),
-        pytest.param(f"{PATH}if not os.path.exists(path):\n    make(path)\n    {INSIDE}", "", id="a file in a folder"),
-        pytest.param(f"{PATH}if not os.path.exists(path):\n    os.mkdir(path)\n    {OF}", "", id="of a folder"),
-        pytest.param(
-            "save(os.path.join(args.out, f'{epoch}'))",
-            f"def save(path):\n    if os.path.isdir(path):\n        return\n    os.mkdir(path)\n    {INSIDE}\n",
-            id="a function that makes a folder",
-        ),
-    ],
-)
-def test_a_file_that_is_not_saved_once_for_each_epoch_is_left_alone(text: str, before: str) -> None:
-    assert not any(site.saves for site in survey_of(saving(text, before)).new_folders)
-
-
-def test_a_folder_is_there_where_a_later_round_saves_in_it_again(tmp_path: Path) -> None:
-    folder = "os.makedirs(os.path.dirname(path))"
-    written = rewritten(plan_of(tmp_path, saving(ONCE.replace(SAVES, f"{folder}\n    {SAVES}"))))
-    assert f"if not os.path.exists(path) or {EARLIER}(path):" in written
-    assert f"{folder[:-1]}, exist_ok=not args.perforate_model_parallel)" in written
-
-
-def test_that_a_file_is_of_an_earlier_round_is_asked_once(tmp_path: Path) -> None:
-    again = plan_of(tmp_path, rewritten(plan_of(tmp_path, saving(ONCE))))
-    assert all(file.path.name != "train.py" for file in again.files)
-
-
-def test_within_a_process_no_file_is_of_an_earlier_round(tmp_path: Path) -> None:
-    """Its epochs go on."""
-    text = saving(ONCE).replace("nn.parallel import DistributedDataParallel", "nn import DataParallel")
-    assert EARLIER not in rewritten(plan_of(tmp_path, text, Options(in_process=True)))
 
 
 def test_a_condition_that_is_made_of_itself_is_followed_once() -> None:

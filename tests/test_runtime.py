@@ -775,20 +775,120 @@ def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
     assert (optimizer.param_groups[0]["lr"], schedule.last_epoch) == (rate, int(rate != 0.1))
 
 
+@pytest.fixture
+def training(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The helper as it is when the first round has made a step."""
+    import torch
+
+    monkeypatch.setenv("PAI_ROOT", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    helper.GPA.pc.set_save_name("PAI")
+    helper.GPA.pc.set_maximizing_score(True)
+    (tmp_path / "PAI").mkdir()
+    (tmp_path / "PAI" / "array_dims.csv").touch()
+    helper._pai.model, helper._pai.steps = torch.nn.Linear(1, 1), 1
+    return helper
+
+
+def end_round(helper: ModuleType, score: float) -> None:
+    """End a round with a best score, and begin the next one."""
+    helper._pai.structures = [{"best": score}]
+    helper._pai_end_with_files(complete=False)
+    helper._pai.switch_number += 1
+    helper._pai.switch_time = 1.0
+
+
+def held(*names: str) -> list[Any]:
+    """Return what files hold, None for one that is not there."""
+    import torch
+
+    return [torch.load(name) if os.path.exists(name) else None for name in names]
+
+
+def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: ModuleType, tmp_path: Path) -> None:
+    """Those that it has saved, however, until the end: there are those of the round with the best score."""
+    import torch
+
+    training._pai.steps = 0
+    torch.save(0, "begun.pt")
+    Path("list.json").write_text("0")
+    for name in ("begun.pt", "list.json"):
+        os.utime(name, (1, 1))
+    training._pai.steps = 1
+    names = ("begun.pt", "best.pt", "top.pt", "last.pt", "to.pt")
+
+    def save(number: int) -> None:
+        torch.save(number, "begun.pt")
+        with open("best.pt", "wb") as file:
+            torch.save(number, file)
+        shutil.copyfile("best.pt", "top.pt")
+        torch.save(number, "new.pt")
+        os.replace("new.pt", "last.pt")
+        Path("list.json").write_text(str(number))
+        with open("log.txt", "a") as file:
+            file.write(str(number))
+        if number < 3:
+            os.symlink("last.pt", "to.pt")
+
+    save(1)
+    assert held(*names) == [1] * 5
+    end_round(training, 0.5)
+    assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["0", "1"]
+    assert held(*names) == [0, None, None, None, None]
+    assert not os.path.lexists("to.pt")
+    assert torch.load("best.pt") == 1, "a file that this round has not saved is found where it is set aside"
+    save(2)
+    torch.save(2, "two.pt")
+    end_round(training, 0.4)
+    assert held(*names) == [0, None, None, None, None]
+    assert torch.load("best.pt") == 1
+    torch.save(3, "last.pt")
+    training._pai.structures = [{"best": 0.6}]
+    training._pai_end_with_files(complete=True)
+    assert held("two.pt") == [2], "no other round has saved it"
+    assert held(*names) == [1, 1, 1, 3, 3]
+    assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["1", "12"]
+    assert os.listdir("PAI") == ["array_dims.csv"]
+
+
 @pytest.mark.parametrize(
-    ("written", "switch", "earlier"),
-    [(50, 0, False), (50, 90, False), (150, 200, True), (250, 200, False)],
-    ids=["in the first round", "before the training", "before the switch", "since"],
+    "which",
+    ["before a step", "drawn", "of the library", "complete", "in SAVE", "by safetensors", "initializing", "of rank 1"],
 )
-def test_a_file_is_of_an_earlier_round_by_when_it_was_written(
-    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int, switch: int, earlier: bool
+def test_what_the_script_does_not_save_of_its_training_stays(
+    training: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    for path, time in ((tmp_path / "array_dims.csv", 100), (tmp_path / "1.pt", written)):
-        path.touch()
-        os.utime(path, (time, time))
-    monkeypatch.setattr(helper._pai, "switch_time", float(switch))
-    monkeypatch.setattr(helper, "load_folder", lambda: str(tmp_path))
-    assert helper.is_of_earlier_round(tmp_path / "1.pt") is earlier
+    import torch
+    from safetensors.torch import save_file
+
+    name = "PAI/own.pt" if which == "in SAVE" else "own.pt"
+    for one, value in {"before a step": ("steps", 0), "drawn": ("loading", 1), "complete": ("complete", True)}.items():
+        if which == one:
+            setattr(training._pai, *value)
+    training._pai.of_library = int(which == "of the library")
+    monkeypatch.setenv("RANK", str(int(which == "of rank 1")))
+    if which == "initializing":
+        monkeypatch.setenv("PAI_PERFORATE_MODEL_PARALLEL", "1")
+    if which == "by safetensors":
+        save_file({"one": torch.ones(1)}, name)
+    else:
+        torch.save(1, name)
+    monkeypatch.setenv("RANK", "0")
+    end_round(training, 0.5)
+    assert os.path.exists(name) is (which != "by safetensors")
+
+
+def test_what_a_round_that_was_killed_as_it_ended_has_saved_is_set_aside_by_the_next(
+    training: ModuleType, tmp_path: Path
+) -> None:
+    import torch
+
+    torch.save(1, "last.pt")
+    training._pai.before = [{"best": 0.5}]
+    for number, there in ((0, True), (1, False)):
+        training._pai.files, training._pai.switch_number = {}, number
+        training._pai_begin_with_files()
+        assert os.path.exists("last.pt") is there
 
 
 @pytest.mark.parametrize(("written", "loaded"), [("before the switch", []), ("since", [5])])
@@ -1228,6 +1328,7 @@ def test_spawned_processes_know_the_options(tmp_path: Path) -> None:
 
 def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let torch and the library be after a test what they were before it, where the helper changes them."""
+    import safetensors.torch
     import torch
     from perforatedai import globals_perforatedai, modules_perforatedai, utils_perforatedai
 
@@ -1245,6 +1346,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (modules_perforatedai.PAINeuronModule, "__getstate__"), (modules_perforatedai, "filter_backward"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "save_file"), (utils_perforatedai, "load_net"),
+        (safetensors.torch, "serialize_file"),
         (torch.nn.Module, "_named_members"), (torch.nn.Module, "named_children"),
         (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
         (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),

@@ -7528,7 +7528,7 @@ def test_a_best_that_gives_more_is_each_rounds_own(begun: str, taken: str, after
     """Or the last round, which may have none as good, would end without what is read of it after the loop."""
     text = script(f"{TAKEN}\n    {taken}\n    torch.save(model, 'best.pt')", f"{begun}best = 0.0") + f"\n{after}\n"
     (score,) = survey_of(text.replace("BEST", "best")).scores
-    assert (score.best, score.lost) == (("best", "") if carried else ("", "best"))
+    assert score.best == ("best" if carried else "")
 
 
 _KEEPS_TURN = """
@@ -7545,138 +7545,37 @@ keeper = Keeper()
 
 
 @pytest.mark.parametrize(
-    ("after", "lost"),
+    ("after", "own"),
     [
         ("if self.when < 0: raise ValueError('none')", True),
         ("if when < 0: raise ValueError('none')", True),
         ("print(self.when, when)", False),
     ],
 )
-def test_a_best_of_an_object_that_gives_more_is_each_rounds_own(after: str, lost: bool) -> None:
+def test_a_best_of_an_object_that_gives_more_is_each_rounds_own(after: str, own: bool) -> None:
     """The object's own method asks after the loop in which turn the best came."""
     taken = "acc = validate(model)\nif acc > keeper.best:\n    keeper.best, keeper.when = acc, epoch"
     taken += "\n    torch.save(model, 'best.pt')"
     (score,) = survey_of(f"{script(taken, _KEEPS_TURN.replace('AFTER', after))}\nkeeper.finish()\n").scores
-    assert (score.best, score.lost) == (("", "keeper.best") if lost else ("keeper.best", ""))
+    assert score.best == ("" if own else "keeper.best")
 
 
 @pytest.mark.parametrize(
-    ("test", "taken", "score", "lost"),
+    ("test", "taken", "score", "saves"),
     [
-        pytest.param("acc > top[1]", "top = (epoch, acc)", "acc", "top[1]", id="item of a tuple"),
-        pytest.param("acc > log.top[1]", "log.top = (epoch, acc)", "acc", "log.top[1]", id="in an attribute"),
-        pytest.param("max(seen) == seen[-1]", "pass", "seen[-1]", "seen", id="of a list"),
-        pytest.param("max(seen) == seen[-1]", "print()", "acc", "", id="of a list, saving nothing"),
-        pytest.param("np.argmax(seen) == epoch", "pass", "seen[-1]", "seen", id="the place of it in a list"),
-        pytest.param("np.argmax(seen) == epoch", "print()", "seen[-1]", "", id="its place, saving nothing"),
+        pytest.param("acc > top[1]", "top = (epoch, acc)", "acc", True, id="item of a tuple"),
+        pytest.param("acc > log.top[1]", "log.top = (epoch, acc)", "acc", True, id="in an attribute"),
+        pytest.param("max(seen) == seen[-1]", "pass", "seen[-1]", True, id="of a list"),
+        pytest.param("max(seen) == seen[-1]", "print()", "acc", False, id="of a list, saving nothing"),
+        pytest.param("np.argmax(seen) == epoch", "pass", "seen[-1]", True, id="the place of it in a list"),
+        pytest.param("np.argmax(seen) == epoch", "print()", "seen[-1]", False, id="its place, saving nothing"),
     ],
 )
-def test_a_best_that_cannot_be_given_begins_anew(test: str, taken: str, score: str, lost: str) -> None:
-    saves = "torch.save(model, path)" if lost else "print(seen)"
-    epoch = f"acc = validate(model)\nseen.append(acc)\nif {test}:\n    {taken}\n    {saves}"
+def test_a_best_that_cannot_be_given_begins_anew(test: str, taken: str, score: str, saves: bool) -> None:
+    does = "torch.save(model, path)" if saves else "print(seen)"
+    epoch = f"acc = validate(model)\nseen.append(acc)\nif {test}:\n    {taken}\n    {does}"
     (found,) = survey_of(script(epoch, "top, seen = (0, 0.0), []")).scores
-    assert (found.expression, found.direction, found.lost) == (score, "max", lost)
-
-
-@pytest.mark.parametrize(
-    ("best", "saves", "lost"),
-    [
-        ("state['top']", "torch.save(model, path)", "state['top']"),
-        ("state['top']", "pass", ""),
-        ("top", "torch.save(model, path)", ""),
-    ],
-)
-def test_best_that_begins_anew_counts_where_a_checkpoint_is_saved_by_it(best: str, saves: str, lost: str) -> None:
-    text = script(f"{TAKEN}\n    {saves}", "state, top = {}, 0").replace("BEST", best)
-    (score,) = survey_of(text).scores
-    assert score.lost == lost
-
-
-_FLAGGED = """
-class Watch:
-    def __init__(self):
-        self.best, self.bad, self.improved, self.due = 0.0, 0, False, False
-
-    def look(self, model, kept):
-        acc = validate(model)
-        FLAG
-        if acc > self.best:
-            self.best, self.bad = acc, 0
-            RAISED
-        else:
-            self.bad += 1
-            self.due = True
-        return acc
-
-    def save(self, model, given):
-        if ASKED:
-            WHAT
-
-watch, state = Watch(), {"improved": False}
-"""
-_SAVE = "torch.save(model.state_dict(), 'best.pt')"
-
-
-@pytest.mark.parametrize(
-    ("flag", "raised", "asked", "what", "lost"),
-    [
-        pytest.param("self.improved = False", "self.improved = True", "self.improved", _SAVE, True, id="raised"),
-        pytest.param("self.improved = acc > self.best", "pass", "self.improved and given", _SAVE, True, id="compared"),
-        pytest.param("pass", "kept['improved'] = True", 'given["improved"]', _SAVE, True, id="an item that is handed"),
-        pytest.param("pass", "self.improved = True", "(self\n .improved)", _SAVE, True, id="over two lines"),
-        pytest.param("pass", "self.improved = True", "made(given).improved", _SAVE, False, id="of what a call gives"),
-        pytest.param("pass", "pass", "self.improved", _SAVE, False, id="never raised"),
-        pytest.param("self.due = epoch > 3", "self.improved = True", "self.due", _SAVE, False, id="for a worse one"),
-        pytest.param("self.odd = epoch % 2 > 0", "self.improved = True", "self.odd", _SAVE, False, id="another flag"),
-        pytest.param("pass", "kept['improved'] = True", 'given["due"]', _SAVE, False, id="another item"),
-        pytest.param("pass", "self.improved = True", "self.improved", "print(model)", False, id="saving nothing"),
-    ],
-)
-def test_best_that_begins_anew_counts_where_another_function_saves_by_its_flag(
-    flag: str, raised: str, asked: str, what: str, lost: bool
-) -> None:
-    before = _FLAGGED.replace("FLAG", flag).replace("RAISED", raised).replace("ASKED", asked).replace("WHAT", what)
-    epoch = "acc = watch.look(model, state)\nwatch.save(model, state)\nif watch.bad > 5:\n    break"
-    (score,) = survey_of(script(epoch, before)).scores
-    assert (score.best, score.lost) == ("", "self.best" if lost else "")
-
-
-@pytest.mark.parametrize(
-    ("was", "becomes", "lost"),
-    [
-        pytest.param("", "", True, id="updated"),
-        pytest.param("bests.update(better)", "bests = {**bests, **better}", True, id="joined"),
-        pytest.param("now[name] > before[name]", "not before[name] >= now[name]", True, id="the other way round"),
-        pytest.param("if better:", "for name in better:", True, id="saved for each"),
-        pytest.param("now[name] > before[name]", "now[name] > 0.5", False, id="compared with no best"),
-        pytest.param("better_of(bests, stats)", "better_of(bests, limits)", False, id="compared with no score"),
-        pytest.param("if better:", "if epoch % 5 == 0:", False, id="saved by the epoch"),
-        pytest.param("bests.update(better)", "bests.update(stats)", False, id="the score of the turn before"),
-        pytest.param("bests.update(better)", "print(better)", False, id="never taken"),
-        pytest.param("torch.save(model.state_dict(), 'best.pt')", "print(better)", False, id="saving nothing"),
-    ],
-)
-def test_bests_that_take_what_a_function_finds_better_begin_anew(was: str, becomes: str, lost: bool) -> None:
-    before = """
-    def better_of(before, now):
-        return {name: now[name] for name in now if now[name] > before[name]}
-
-    def measured(model):
-        return {"acc": validate(model), "f1": 0.0}
-
-    bests, limits = {"acc": 0.0, "f1": 0.0}, {"acc": 0.5, "f1": 0.5}
-    """
-    epoch = """
-    stats = measured(model)
-    better = better_of(bests, stats)
-    bests.update(better)
-    if better:
-        torch.save(model.state_dict(), 'best.pt')
-    """
-    text = script(epoch, before)
-    assert was in text
-    (score,) = survey_of(text.replace(was, becomes) if was else text, 'stats["acc"]', "max").scores
-    assert (score.best, score.lost) == ("", "bests" if lost else "")
+    assert (found.expression, found.direction, found.best) == (score, "max", "")
 
 
 @pytest.mark.parametrize(

@@ -9,31 +9,24 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.knowledge.kinds import AsksForPath, Fresh, MakesFolder, WritesPath
-from retrofit.survey.conditions import argument_of
 from retrofit.survey.elsewhere import COMMANDS
 from retrofit.survey.flow import Flow
-from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, children, dotted, exits, last_of, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import argument, children, dotted, exits, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, may_follow, ways_to
-from retrofit.survey.origins import Origin
 from retrofit.survey.paths import BUILDERS, is_same, pieces_of, relation
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
 
 
-def find_new_folders(flow: Flow, loops: list[EpochLoop], origins: Set[Origin]) -> list[NewFolder]:
+def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[NewFolder]:
     """Return what makes a folder that must not be there, and what keeps from training where the script's files are.
-
-    So does what keeps from saving the model there.
 
     Args:
         loops: the epoch loops.
-        origins: where the model is built.
     """
-    index = flow.index
     writing = [(path, call) for call in index.calls for path in _written(index, call)]
     training = leading_to(loops, flow)
     trains = {around for one in training for around in index.ancestors(one.node)}
@@ -43,8 +36,7 @@ def find_new_folders(flow: Flow, loops: list[EpochLoop], origins: Set[Origin]) -
             told[part] = choice
             instead.update({choice.body, choice.orelse} - trains)
     told |= _taking_up(flow, training)
-    once, made = _saving_once(flow, loops, origins), [_asking(index, part) for part in told]
-    told |= {part: asks for part in once if isinstance(asks := index.statement(part).node, cst.If)}
+    made = [_asking(index, part) for part in told]
     made += [site for call in index.calls if (site := _made(index, flow, call, [*told.values()])) is not None]
     for node in (*index.nodes_of(cst.Raise), *index.nodes_of(cst.Expr), *index.nodes_of(cst.Return)):
         here = index.statement(node)
@@ -55,71 +47,7 @@ def find_new_folders(flow: Flow, loops: list[EpochLoop], origins: Set[Origin]) -
     for test in index.nodes_of(cst.Assert):
         paths = [path for part in _holding(flow, test.test, affirmed=False) for path in _asked_for(index, part)]
         asked += [test] if any(_is_written(path, writing, flow) for path in paths) else []
-    made += [_asking(index, part, path) for part, path in once.items()]
     return [*made, *(NewFolder(node=node, index=index) for node in asked if index.holds(index.scope_of(node)))]
-
-
-def _saving_once(
-    flow: Flow, loops: list[EpochLoop], origins: Set[Origin]
-) -> dict[cst.BaseExpression, cst.BaseExpression]:
-    """Return what asks for a file, each with its path, without which alone an epoch loop saves the model there.
-
-    A file that is also saved elsewhere, as where the model is the best one, is left alone. So is a folder: whoever
-    makes it there cannot make it again.
-    """
-    index, found = flow.index, dict[cst.BaseExpression, cst.BaseExpression]()
-    loaded = {call for call, _ in index.method_calls("state_dict")}
-    weights = Holding(loaded | {origin.node for origin in origins}, flow)
-    saves = [(call, argument(call, "obj", 0), argument(call, "f", 1)) for call in index.calls_to("torch.save")]
-    ways = [
-        (call, way)
-        for call, what, path in saves
-        if what is not None and path is not None and weights.holds(what)
-        for way in _given_paths(flow, path, call)
-    ]
-    folders = [path for call in index.calls for path in _folders(index, call)] if ways else []
-    for loop in loops if ways else ():
-        scopes = called_in(index, flow, loop.statement)
-        asked = [
-            [
-                (part, path)
-                for given, at in way
-                for part in _barring(flow, at)
-                if index.scope_of(part) in scopes or loop.statement in index.statement(part).path
-                for path in _asked_for(index, part)
-                if _is_written(path, [(given, call)], flow, file=True)
-                if not any(is_same(path, folder, flow) for folder in folders)
-            ]
-            for call, way in ways
-        ]
-        free = [(way[-1][0], call) for (call, way), barred in zip(ways, asked, strict=True) if not barred]
-        found |= {part: path for barred in asked for part, path in barred if not _is_written(path, free, flow)}
-    return found
-
-
-def _given_paths(
-    flow: Flow, path: cst.BaseExpression, call: cst.Call
-) -> Iterator[list[tuple[cst.BaseExpression, cst.Call]]]:
-    """Yield the ways by which a call gets a path: itself, with that, and the calls whose functions get it before."""
-    waiting = [[(path, call)]]
-    for way in waiting:  # which becomes longer
-        name, scope = dotted(way[-1][0]), flow.index.scope_of(way[-1][1])
-        if name in scope.parameters and not flow.index.bound([name], scope):
-            calls = [one for one in flow.callers(scope) if all(one is not known for _, known in way)]
-            passed = [(argument_of(scope, one, name), one) for one in calls]
-            waiting += [[*way, (value, one)] for value, one in passed if value is not None]
-        else:
-            yield way
-
-
-def _barring(flow: Flow, call: cst.Call) -> Iterator[cst.BaseExpression]:
-    """Yield what keeps a call from running where it holds, whatever else does."""
-    index, here = flow.index, flow.index.statement(call)
-    for test, held in index.guards(call):
-        yield from _holding(flow, test, affirmed=not held, alone=True)
-    for early in (early.node for part in (here, *here.around) for early in part.preceding):
-        if isinstance(early, cst.If) and isinstance(last_of(early.body), (cst.Return, cst.Continue)):
-            yield from _holding(flow, early.test, affirmed=True, alone=True)
 
 
 def _choosing(flow: Flow, trains: Set[cst.CSTNode]) -> Iterator[tuple[cst.If, cst.BaseExpression]]:
@@ -194,20 +122,13 @@ def _calls_in(flow: Flow, branch: cst.CSTNode | None) -> list[cst.Call]:
     return [*(call for block in blocks for call in index.calls_in(block)), *called]
 
 
-def _asking(index: Index, asked: cst.BaseExpression, saved: cst.BaseExpression | None = None) -> NewFolder:
-    """Return the site of a test, or of the value that it knows by a name, by what it asks for.
-
-    Args:
-        saved: the path of a file, without which alone the model is saved there.
-    """
+def _asking(index: Index, asked: cst.BaseExpression) -> NewFolder:
+    """Return the site of a test, or of the value that it knows by a name, by what it asks for."""
     around = [asked, *takewhile(lambda one: isinstance(one, cst.BaseExpression), index.ancestors(asked))]
     inner = list(takewhile(lambda one: not isinstance(one, cst.BooleanOperation), around))
     part, denies, code = inner[-1], len(inner) > 1, index.source.code(inner[-1])
     joined = len(around) > len(inner)
-    saves = index.source.code(saved) if saved is not None else ""
-    return NewFolder(
-        node=around[-1], index=index, part=code, denies=denies, joined=joined, saves=saves, anchors={"part": part}
-    )
+    return NewFolder(node=around[-1], index=index, part=code, denies=denies, joined=joined, anchors={"part": part})
 
 
 def _made(index: Index, flow: Flow, call: cst.Call, told: list[cst.If]) -> NewFolder | None:
@@ -401,31 +322,21 @@ def _is_of_setting(flow: Flow, choice: cst.CSTNode) -> bool:
 
 
 def _holding(
-    flow: Flow,
-    test: cst.BaseExpression,
-    affirmed: bool,
-    seen: frozenset[cst.CSTNode] = frozenset(),
-    *,
-    alone: bool = False,
+    flow: Flow, test: cst.BaseExpression, affirmed: bool, seen: frozenset[cst.CSTNode] = frozenset()
 ) -> Iterator[cst.BaseExpression]:
-    """Yield the parts of a condition that hold where it does, or else those that do not; of what a name is as well.
-
-    Args:
-        alone: whether those are meant of which each one is enough for it.
-    """
+    """Yield the parts of a condition that hold where it does, or else those that do not; of what a name is as well."""
     if isinstance(test, cst.BooleanOperation):
-        sides = (test.left, test.right) if not alone or isinstance(test.operator, cst.Or) is affirmed else ()
-        for side in sides:
-            yield from _holding(flow, side, affirmed, seen, alone=alone)
+        yield from _holding(flow, test.left, affirmed, seen)
+        yield from _holding(flow, test.right, affirmed, seen)
     elif isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        yield from _holding(flow, test.expression, not affirmed, seen, alone=alone)
+        yield from _holding(flow, test.expression, not affirmed, seen)
     elif isinstance(test, cst.Comparison) and _denies(test):
         yield from [] if affirmed else [test.left]
     elif isinstance(test, (cst.Name, cst.Attribute)):
         made = [origin.node for origin in flow.deep_origins(test, flow.index.scope_of(test))]
         for value in (one for one in made if one not in seen):  # `args.new = args.new and args.name` is made of itself
             if isinstance(value, cst.BaseExpression) and not isinstance(value, (cst.Name, cst.Attribute)):
-                yield from _holding(flow, value, affirmed, seen | {value}, alone=alone)
+                yield from _holding(flow, value, affirmed, seen | {value})
     elif affirmed:
         yield test
 
@@ -455,9 +366,7 @@ def _is_of_file(index: Index, call: cst.CSTNode, kind: type[AsksForPath] | type[
     return any(one.file and (function in one.names or method in one.methods) for one in index.knowledge.of(kind))
 
 
-def _is_written(
-    path: cst.BaseExpression, writing: list[tuple[cst.BaseExpression, cst.Call]], flow: Flow, *, file: bool = False
-) -> bool:
+def _is_written(path: cst.BaseExpression, writing: list[tuple[cst.BaseExpression, cst.Call]], flow: Flow) -> bool:
     """Whether the script writes what a path names, or something in it.
 
     Of a path that is asked for as a file's, what makes it a folder, or writes something in it, does not.
@@ -466,10 +375,9 @@ def _is_written(
         path: the path.
         writing: what calls that write are given, and these.
         flow: the project's values.
-        file: whether a file alone is meant, whatever asks for it.
     """
     asking = next(one for one in flow.index.ancestors(path) if isinstance(one, cst.Call))
-    file = file or _is_of_file(flow.index, asking, AsksForPath)
+    file = _is_of_file(flow.index, asking, AsksForPath)
     for given, call in writing:
         made = [origin.node for origin in flow.origins(given, flow.index.scope_of(given))]
         for other in (given, *(one for one in made if isinstance(one, cst.BinaryOperation))):

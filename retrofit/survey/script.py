@@ -249,7 +249,7 @@ def survey(
             wrapper.brought = ""  # the process builds the optimizer of the copy that it gets
     _take_where_measured(script, flow)
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
-    script.new_folders = find_new_folders(flow, script.loops, origins)
+    script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops, script.schedulers)
     script.assertions = find_assertions(index, flow, origins, script.models)
     script.minimums = find_minimums(index, flow, script.loops, origins, script.wrappers)

@@ -19,7 +19,6 @@ from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.again import join_later, measured_again
 from retrofit.survey.scores.alone import tell_ranks
-from retrofit.survey.scores.begun import begun_before
 from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.carried import Carried
 from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, against, outdone_by, weigh
@@ -183,9 +182,6 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         tell_ranks(flow, score, one.candidate, making)
         _tell_making(score, one, turns, carried)
         score.named = bool(metric)
-        known = {score.best, score.lost, one.candidate.holder, one.candidate.best}
-        holders = dict.fromkeys(begun_before(index, flow, loop, other) for other in compared if other.saved)
-        score.others = [holder for holder in holders if holder and holder not in known]
         for function, _ in measured:
             others = namesakes(index, flow, loop, metric, function, score)
             score.namesakes = _answers(index, flow, loop, score, [function, *others] if others else [], metric)

@@ -75,14 +75,6 @@ def begins_at(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -
     return (told.pop(), codes.pop()) if len(told) == len(codes) == 1 else ("", "")
 
 
-def begun_before(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
-    """Return what the epoch loop calls a best so far that begins before it with a written value, "" for none such."""
-    name = in_the_loop(index, flow, loop, candidate.holder, candidate.keeper) if candidate.holder else ""
-    bound = [b.statement for b in index.bindings if b.target == name and in_loop(index, loop, b.statement.node)]
-    anew = any(one.parent is loop.statement for one in bound)  # the best of a turn's own
-    return "" if anew or not begins_at(index, flow, loop, candidate)[1] else name
-
-
 def _begins(code: str) -> str:
     """Return the direction in which a first value can be bettered: any score is lower than infinity, higher than 0."""
     bare = re.sub(

@@ -165,17 +165,11 @@ def _comparisons(
             yield comparison, [(one, other, sign), (other, one, -sign)]
 
 
-def keepers_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, name: str) -> tuple[str, str]:
-    """Return what is to begin with the best score of earlier rounds, and, where nothing is, what saves by its own.
-
-    Args:
-        name: the variable of the score.
-    """
+def keeper_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
+    """Return what is to begin with the best score of earlier rounds, "" for nothing."""
     best = _carried_over(index, flow, loop, candidate)
     decides = counts_to_an_end, _chooses_by_itself, _gives_more
-    if best and not any(by_it(index, flow, loop, best, candidate) for by_it in decides):
-        return best, ""
-    return "", (candidate.saved and (best or candidate.holder)) or _saved_by_an_object(index, flow, loop, name)
+    return best if best and not any(by_it(index, flow, loop, best, candidate) for by_it in decides) else ""
 
 
 def kept_as_number(index: Index, loop: EpochLoop, candidate: Candidate) -> bool:
@@ -285,27 +279,6 @@ def _begins_anew(binding: Binding) -> bool:
     """Whether a name gets a value that is not made of the one that it has: `f` in `with open(path) as f:`."""
     value = binding.value
     return isinstance(binding.statement.node, cst.With) if value is None else not mentions(value, [binding.target])
-
-
-def _saved_by_an_object(index: Index, flow: Flow, loop: EpochLoop, name: str) -> str:
-    """Return the object that the loop gives a score to, and that saves by its own best, "" for none: early stopping.
-
-    Args:
-        name: the variable of the score.
-    """
-    saving = {
-        index.scope_of(call).enclosing_class for call in index.calls if index.qualified(call.func) == "torch.save"
-    }
-    own = [b for b in index.bindings if b.target.startswith("self.") and BEST.search(b.target)]
-    kinds = {b.statement.scope.enclosing_class for b in own} & saving - {None}
-    for call in index.calls if kinds else ():
-        if in_loop(index, loop, call) and name in {root_of(arg.value) for arg in call.args}:
-            held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-            made = [origin.node for origin in flow.origins(held, index.scope_of(call))]
-            builds = [one for one in made if isinstance(one, cst.Call)]
-            if any(not kinds.isdisjoint(flow.choices.of(one.func, index.scope_of(one))) for one in builds):
-                return dotted(held) or ""
-    return ""
 
 
 def best_of_history(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:

@@ -14,10 +14,9 @@ from retrofit.survey.loops import VALIDATES, head, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, last_of, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.best import keepers_of_best, kept_as_number
+from retrofit.survey.scores.best import keeper_of_best, kept_as_number
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
-from retrofit.survey.scores.flags import saved_by_flag
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.keepers import kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
@@ -115,8 +114,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
-    score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
-    score.lost = score.lost or ("" if score.best else saved_by_flag(index, flow, loop, candidate))
+    score.best = keeper_of_best(index, flow, loop, candidate)
     score.numeric = kept_as_number(index, loop, candidate)
     score.oftener = any(one not in report.path for one in _batches_around(index, loop, compared))
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})

@@ -12,7 +12,7 @@ class NewFolder(Site):
     """Where the script insists that a file or folder of its own is not there yet.
 
     `node` is what leaves or asserts, or the call that makes the folder; its anchors are then "call" and "function". Or
-    the test of an `if` of which one branch alone trains or saves, and that where nothing is there; its anchor is then
+    the test of an `if` of which one branch alone trains, and that where nothing is there; its anchor is then
     "part".
 
     Attributes:
@@ -22,7 +22,6 @@ class NewFolder(Site):
         part: the code of what such a test asks about the folder, "" for anything else.
         denies: whether that holds where nothing is there.
         joined: whether the test asks for something else as well.
-        saves: the code of the path of a file, without which alone the epoch loop saves the model there, "" for none.
     """
 
     makes: str = ""
@@ -30,7 +29,6 @@ class NewFolder(Site):
     part: str = ""
     denies: bool = False
     joined: bool = False
-    saves: str = ""
 
     _facts = (("makes it", "makes"),)
 

@@ -86,8 +86,6 @@ class Score(Site):
         best: what it is compared with, where that has a first value before the epoch loop; else "".
         numeric: whether that is kept as a plain number, whatever the score is.
         oftener: whether more values are compared with the best than are handed over, such as each batch's.
-        lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
-        others: the bests of other values by which a checkpoint is saved, and which begin anew in each round.
         present: a condition without which the expression cannot be evaluated, "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
         each_step: whether each step of the optimizer in the epoch loop itself has one.
@@ -131,8 +129,6 @@ class Score(Site):
     best: str = ""
     numeric: bool = False
     oftener: bool = False
-    lost: str = ""
-    others: list[str] = field(default_factory=list)
     present: str = ""
     made: str = ""
     each_step: bool = False

@@ -26,7 +26,6 @@ from .layers import own_layer, own_modules, own_named_modules, own_named_paramet
 from .library import configure_library, one_rank_at_a_time, save_name
 from .optimizer import fill_missing_gradients, set_optimizer_instance
 from .process import initializing, load_folder, take_options
-from .resume import is_of_earlier_round
 from .rounds import end_of_training, from_the_start, planned_epochs, stop_training
 from .score import add_validation_score, note_score, noted_score, report_validation_score
 from .structure import load_latest_switch
@@ -49,7 +48,6 @@ __all__ = [
     "finish_initialization",
     "from_the_start",
     "initializing",
-    "is_of_earlier_round",
     "keep_best",
     "keep_tracker_state_local",
     "load_final_model",

@@ -16,7 +16,6 @@ from perforatedai import globals_perforatedai as GPA
 from .layers import _pai_unwrap
 from .near import _pai_near
 from .process import _pai, _pai_rank, _pai_say
-from .rates import _pai_note_rates
 
 _pai_begin_optimizer = torch.optim.Optimizer.__init__
 
@@ -24,7 +23,7 @@ _pai_begin_optimizer = torch.optim.Optimizer.__init__
 def _pai_note_optimizer(optimizer: torch.optim.Optimizer, *arguments: Any, **keywords: Any) -> None:
     """Build an optimizer, and remember it in its order."""
     _pai_begin_optimizer(optimizer, *arguments, **keywords)
-    _pai_note_rates(optimizer)
+    _pai.optimizers[optimizer] = None
 
 
 torch.optim.Optimizer.__init__ = _pai_note_optimizer  # type: ignore[method-assign]

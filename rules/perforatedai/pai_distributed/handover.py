@@ -10,6 +10,7 @@ from perforatedai import utils_perforatedai as UPA
 
 from .beside import _pai_beside, _pai_save_beside, _pai_tell_new
 from .beside_best import _pai_load_best_beside
+from .files import _pai_end_with_files
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
 from .layers import _pai_settle
@@ -18,7 +19,6 @@ from .loggers import _pai_write_runs
 from .near import _pai_near_folder
 from .optimizer import _pai_torch_optimizer
 from .process import _pai, _pai_device, _pai_fail, _pai_publish_rank, _pai_rank, _pai_say
-from .progress import _pai_write_numbers
 from .rates import _pai_has_faded, _pai_is_planned
 from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
 
@@ -64,8 +64,9 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     _pai_note_fate(bool(complete), net)
     if restructured and _pai.restarts:
         _pai_write_runs()
-        _pai_write_numbers()
         _pai_save_beside(net, beside)
+    if complete or restructured:
+        _pai_end_with_files(complete=bool(complete))
     return bool(restructured), bool(complete)
 
 

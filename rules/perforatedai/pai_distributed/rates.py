@@ -91,24 +91,6 @@ def _pai_knows_its_length() -> bool:
     return False
 
 
-def _pai_note_rates(optimizer: torch.optim.Optimizer) -> None:
-    """Remember with which rates an optimizer begins."""
-    rates = [(group.get("lr"), group.get("initial_lr", group.get("lr"))) for group in optimizer.param_groups]
-    _pai.optimizers[optimizer] = rates
-
-
-def _pai_put_rates_back() -> None:
-    """Undo what a script sets its rates to out of a checkpoint of an earlier round: that is where they had come to."""
-    for optimizer, begun in _pai.optimizers.items():
-        for group, rates in zip(optimizer.param_groups, begun, strict=False):
-            for name, rate in zip(("lr", "initial_lr"), rates, strict=True):
-                old = group.get(name)
-                # A float of a file is an object of its own, as None and small integers are not.
-                if isinstance(old, (float, torch.Tensor)) and _pai.age(old) == "old":
-                    group[name] = rate
-                    _pai_say(f"The learning rate begins with {rate} anew: {old} is of a checkpoint of another round")
-
-
 _pai_begin_schedule = torch.optim.lr_scheduler.LRScheduler.__init__
 
 
@@ -116,10 +98,7 @@ def _pai_begin_anew(self: Any, optimizer: Any, last_epoch: int = -1, *more: Any,
     """Begin a schedule: in a restarted round from its beginning, as the optimizer's, whatever a checkpoint says."""
     if last_epoch != -1 and _pai.switch_time and not _pai.continues:
         last_epoch = -1
-    _pai_put_rates_back()
     _pai_begin_schedule(self, optimizer, last_epoch, *more, **keywords)
-    if optimizer in _pai.optimizers:
-        _pai_note_rates(optimizer)
 
 
 torch.optim.lr_scheduler.LRScheduler.__init__ = _pai_begin_anew  # type: ignore[method-assign]

@@ -19,11 +19,10 @@ import torch
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
+from .files import _pai_found_file, _pai_note_file
 from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
-from .progress import _pai_note_numbers, _pai_take_first_numbers
-from .rates import _pai_put_rates_back
 
 
 def _pai_watch_loads(model: torch.nn.Module) -> None:
@@ -181,7 +180,6 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
         hook.remove()
         _pai_begin_round()
         _pai_load_beside(model)
-        _pai_put_rates_back()
         changed = []
         for name, value in itertools.chain(model.named_parameters(), model.named_buffers()):
             old = _pai.restored.get(name, value)
@@ -271,6 +269,7 @@ def _pai_save(obj: Any, f: Any, *arguments: Any, **keywords: Any) -> None:
             _pai_saved[path] = f = io.BytesIO()
         elif _pai.turns or _pai.idle_passes:
             _pai_made.add(path)
+    _pai_note_file(f)
     _pai_torch_save(obj, f, *arguments, **keywords)
 
 
@@ -292,6 +291,7 @@ def _pai_remove_made() -> None:
 @functools.wraps(_pai_torch_load)
 def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
     """Load a file, and remember of each part whether it was written before the newest switch."""
+    f = _pai_found_file(f)
     saved = _pai_saved.get(os.path.abspath(f)) if isinstance(f, (str, os.PathLike)) else None
     try:
         loaded = _pai_torch_load(io.BytesIO(saved.getvalue()) if saved else f, *arguments, **keywords)
@@ -303,12 +303,8 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
     early = _pai.model is None and _pai_is_of_training(f)
     if not isinstance(f, (str, os.PathLike)) or torch.utils.data.get_worker_info() is not None:
         return loaded
-    if not (load_folder() or _pai.steps or _pai.of_library):
-        _pai_note_numbers(f, loaded)
     if early or _pai.restored:
         age = "old" if early or os.path.getmtime(f) < _pai.switch_time else "new"
-        if early or is_of_earlier_round(f):
-            _pai_take_first_numbers(f, loaded)
         waiting = [loaded]
         while waiting:
             part = waiting.pop()
@@ -328,11 +324,3 @@ def _pai_is_of_training(file: Any) -> bool:
     begun = os.path.join(load_folder() or "", "array_dims.csv")
     known = load_folder() and isinstance(file, (str, os.PathLike)) and os.path.exists(begun)
     return bool(known) and os.path.getmtime(file) >= os.path.getmtime(begun)
-
-
-def is_of_earlier_round(path: Any) -> bool:
-    """Has an earlier round written a file that is there? Its epochs had the numbers of this one's.
-
-    A script that saves a checkpoint only where there is none saves it again then.
-    """
-    return bool(_pai.switch_time) and _pai_is_of_training(path) and os.path.getmtime(path) < _pai.switch_time

@@ -74,7 +74,9 @@ class _PaiState:
         continues: whether the script goes on from a checkpoint of this round.
         ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", written or read
             before the newest switch was, or "new"; until the first training batch of a restarted round.
-        numbers: of each file that the script has loaded before a step, when it was written, and its numbers by name.
+        files: those that the script saves as it trains, on rank 0, and
+        folders: theirs; see files.py.
+        loading: how many batches are being drawn.
         drawn: when the library's graphs were drawn last, or this process has started.
         drawing: how many seconds that took.
         ending: whether it has just drawn what it draws when it restructures.
@@ -94,7 +96,7 @@ class _PaiState:
         complete: whether training is complete.
         left: whether this process leaves for the next round or at the end of training, or has failed.
         early_optimizer: that the script has given before its model was perforated.
-        optimizers: all that were built, in their order, each with the rate and initial rate that its groups began with.
+        optimizers: all that were built, in their order.
         rates: the last rates of each optimizer's groups.
         highest_rates: the highest that any group of each optimizer had.
         rate_moved: whether the rate of the registered optimizer has moved since the last score.
@@ -169,7 +171,9 @@ class _PaiState:
     switch_number: int = 0
     continues: bool = False
     ages: dict[int, tuple[Any, str]] = field(default_factory=dict)
-    numbers: dict[str, tuple[float, dict[str, float]]] = field(default_factory=dict)
+    files: dict[str, None] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    loading: int = 0
     drawn: float = field(default_factory=time.monotonic)
     drawing: float = 1.0
     ending: bool = False
@@ -188,9 +192,7 @@ class _PaiState:
     stops: bool = False
     complete: bool = False
     early_optimizer: Any = None
-    optimizers: WeakKeyDictionary[torch.optim.Optimizer, list[tuple[Any, Any]]] = field(
-        default_factory=WeakKeyDictionary
-    )
+    optimizers: WeakKeyDictionary[torch.optim.Optimizer, None] = field(default_factory=WeakKeyDictionary)
     rates: WeakKeyDictionary[torch.optim.Optimizer, list[Any]] = field(default_factory=WeakKeyDictionary)
     highest_rates: WeakKeyDictionary[torch.optim.Optimizer, float] = field(default_factory=WeakKeyDictionary)
     rate_moved: bool = False

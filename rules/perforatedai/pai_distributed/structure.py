@@ -15,6 +15,7 @@ from perforatedai import utils_perforatedai as UPA
 from .beside import _pai_read_beside
 from .checks import _pai_check_perforated
 from .continuity import _pai_read_rounds
+from .files import _pai_begin_with_files
 from .hidden import _pai_hide
 from .layers import (
     _pai_copies,
@@ -120,6 +121,7 @@ def load_latest_switch(
     _pai.switch_time, _pai.switch_number = os.path.getmtime(path), number
     _pai_read_rounds(number)
     _pai_read_beside()
+    _pai_begin_with_files()
     _pai_let_restored_weights_win(model)
     return model
 
