@@ -128,7 +128,15 @@ BATCHES = "        optimizer.step()\n"
         pytest.param("meter.update(loss, 1)", "a = meter.avg", "trained", id="meter"),
         pytest.param("self.meter.update(loss, 1)", "a = self.meter.avg", "trained", id="meter in an attribute"),
         pytest.param("total += loss.item()", "a = total / len(loader)", "trained", id="sum"),
-        pytest.param("with torch.no_grad(): total += hits(model(x), y)", "a = total", "evaluated", id="second pass"),
+        pytest.param("with torch.no_grad(): total += hits(model(x), y)", "a = total", "trained", id="second pass"),
+        pytest.param(
+            "with torch.no_grad():\n            u = x.flip(0)\n            total += hits(model(u), y)", "a = total",
+            "trained", id="second pass of what is made of its batch",
+        ),
+        pytest.param(
+            "x, y = val_x, val_y\n        with torch.no_grad(): total += hits(model(x), y)", "a = total", "evaluated",
+            id="pass of another batch by the same names",
+        ),
         pytest.param("with torch.no_grad(): total += hits(loss, y)", "a = total", "trained", id="of the first pass"),
         pytest.param(
             "with torch.no_grad(): goal = teacher(x)\n        total += distance(loss, goal)", "a = total", "trained",
@@ -240,6 +248,48 @@ def gathered(x):
 
 best, total = 9, 0
 """
+
+
+MEASURED = """
+import torch
+from torch import nn
+
+model = nn.DataParallel(nn.Linear(4, 4)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def logits_of(net, x):
+    return net(x).gather(-1, x.argmax(-1, keepdim=True))
+
+def gap(own, other):
+    with torch.no_grad():
+        wins = (own > other).float().mean().item()
+    return (own - other).mean(), {"wins": wins}
+
+wins, step = [], 0
+while step < 100:
+    x = next(batches)
+    with torch.no_grad():
+        other = logits_of(teacher, x)
+    loss, stats = gap(logits_of(model, x), other)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    wins.append(stats["wins"])
+    if step % 10 == 0:
+        acc = sum(wins) / len(wins)
+        wins.clear()
+    step += 1
+"""
+#: The same on a batch of other data.
+OTHER = "    x = held\n    with torch.no_grad():\n        stats = gap(logits_of(model, x), x)[1]\n    wins"
+
+
+@pytest.mark.parametrize(("text", "asked"), [(MEASURED, True), (MEASURED.replace("    wins.a", f"{OTHER}.a"), False)])
+def test_what_a_batch_that_is_learnt_is_measured_against_is_no_validation(
+    tmp_path: Path, text: str, asked: bool
+) -> None:
+    plan = plan_of(tmp_path, text)
+    assert ["--metric acc --mode max" in one.message for one in plan.questions] == [True] * asked
 
 
 @pytest.mark.parametrize(("last", "made"), [("loss.backward()", "trained"), ("model.eval()", "evaluated")])
