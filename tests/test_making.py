@@ -88,6 +88,10 @@ class Tape:
         for k, v in losses.items():
             self.sums[k] += v.clone().detach()
 
+    def add(self, net, data):
+        for x, y in data:
+            self.sums['all'] += criterion(net(x), y)
+
     def log(self, turn):
         means = Easy({k: v / self.turns for k, v in self.sums.items()})
         return means['all']
@@ -232,7 +236,12 @@ def test_what_makes_a_value(batch: str, epoch: str, made: str) -> None:
 
 @pytest.mark.parametrize(
     ("batch", "epoch", "made"),
-    [("", "a = taped(model)", "evaluated"), ("tape.update({'all': loss}, 1)", "a = tape.log(1)", "trained")],
+    [
+        ("", "a = taped(model)", "evaluated"),
+        ("tape.update({'all': loss}, 1)", "a = tape.log(1)", "trained"),
+        ("tape.update({'all': loss}, 1)\n        tape.update({'rate': rates[0]}, 1)", "a = tape.log(1)", "trained"),
+        ("", "tape.add(model, held_out)\na = tape.log(1)", "evaluated"),
+    ],
 )
 def test_what_an_object_tells_is_made_by_what_fills_it(batch: str, epoch: str, made: str) -> None:
     text = script(f"{epoch}\nif a < best:\n    best = a", code(TAPE) + "best = 9")
@@ -615,6 +624,39 @@ def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
     (question,) = plan_of(tmp_path, text).questions
     assert "no validation score was found in this epoch loop, in which nothing validates." in question.message
     assert answers in question.message
+
+
+STATS = """
+def learn(net):
+    rows = {'n': 0}
+    meters = Meters()
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        meters.update(loss_mask=loss.item(), loss=loss.item(), rate=rates[0])
+    stats = {'loss_mask': meters.loss_mask.avg, 'rate': 1, 'loss': meters.loss.avg}
+    RETURN
+"""
+
+
+@pytest.mark.parametrize("name", ["stats", "_"])
+@pytest.mark.parametrize("returned", ["stats", "{k: v.avg for k, v in meters.parts.items()}"])
+def test_what_a_training_returns_by_keys_is_offered_the_whole_first(tmp_path: Path, name: str, returned: str) -> None:
+    text = script(f"{name} = learn(model)", code(STATS.replace("RETURN", f"return {returned}")))
+    text = text.replace("    for x, y" + script().partition("    for x, y")[2].partition("\n\n")[0], "")
+    (question,) = plan_of(tmp_path, text).questions
+    loss, mask = f"{name}['loss']", f"{name}['loss_mask']"
+    assert f'is: --metric "{loss}" --mode min takes `{loss}` (line ' in question.message
+    assert f'), --metric "{mask}" --mode min takes `{mask}` (line ' in question.message
+    assert question.message.count("--metric") == 2
+    assert not plan_of(tmp_path, text, Options(metric=loss, mode="min")).questions
+
+
+def test_items_of_what_a_training_returns_are_not_offered_where_it_has_none(tmp_path: Path) -> None:
+    text = script("print(stats)", "def learn():\n    return {'loss': 1}\nstats = learn()")
+    (question,) = plan_of(tmp_path, text).questions
+    assert "['loss']" not in question.message
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,9 @@ class Making:
             if place in places and place.order >= last and place.order <= at.order:
                 within = self._flow.called(call)
                 made = self._all([arg.value for arg in call.args], place, frame)
-                if not made and within is not None and frame.depth < _DEEP:
+                # A meter's own method makes nothing of what it takes in, but for one that runs a model.
+                makes = within is not None and (method_name(call) not in FILLS or self._goes_through(within))
+                if not made and within is not None and makes and frame.depth < _DEEP:
                     made = self._of_function(within, call, frame)
                 found |= made or self._around(place, frame)
         return found
