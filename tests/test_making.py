@@ -644,7 +644,6 @@ def learn(net):
 @pytest.mark.parametrize("returned", ["stats", "{k: v.avg for k, v in meters.parts.items()}"])
 def test_what_a_training_returns_by_keys_is_offered_the_whole_first(tmp_path: Path, name: str, returned: str) -> None:
     text = script(f"{name} = learn(model)", code(STATS.replace("RETURN", f"return {returned}")))
-    text = text.replace("    for x, y" + script().partition("    for x, y")[2].partition("\n\n")[0], "")
     (question,) = plan_of(tmp_path, text).questions
     loss, mask = f"{name}['loss']", f"{name}['loss_mask']"
     assert f'is: --metric "{loss}" --mode min takes `{loss}` (line ' in question.message

@@ -350,8 +350,13 @@ def _makers_in(flow: Flow, loop: EpochLoop, function: Scope, candidate: Candidat
 
     One that the function reads nowhere is what it ends with.
     """
-    index = flow.index
-    makers = makers_of(flow, candidate.node, code_of(index, function))
+    index, node = flow.index, candidate.node
+    name = variable_of(node)
+    if candidate.rest and any(
+        b.statement.scope is function and b.target.partition("[")[0] == name for b in index.items
+    ):
+        node = whole_of(index, candidate)  # what begins the dict makes no item of it
+    makers = makers_of(flow, node, code_of(index, function))
     if not candidate.written:
         return reaching_makers(index, candidate.node, makers)
     assert isinstance(function.node, cst.FunctionDef)
