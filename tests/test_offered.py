@@ -145,3 +145,9 @@ def test_the_mean_of_what_a_validation_collects_is_offered_also_in_an_attribute(
     assert [name for name, _ in survey_of(text).measures] == ["mean_known"]
     (score,) = survey_of(text, "mean_known", "min").scores
     assert (score.known, score.unfit[0]) == (True, "")
+
+
+@pytest.mark.parametrize(("taken", "offered"), [("parts[i]", "parts[...]"), ("parts['acc']", "parts['acc']")])
+def test_what_a_loop_takes_by_its_turns_is_not_offered_as_one_value(taken: str, offered: str) -> None:
+    found = survey_of(script(f"parts = evaluate(model)\nfor i in range(3):\n    print({taken})\nprint(epoch)"))
+    assert [*[name for name, _ in found.measures], *[one.expression for one in found.scores]] == [offered]

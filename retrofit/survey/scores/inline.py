@@ -13,7 +13,16 @@ from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
-from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, of_phases, only_begins, target_node
+from retrofit.survey.scores.values import (
+    bindings_of,
+    code_of,
+    in_loop,
+    mean_of,
+    of_phases,
+    only_begins,
+    taken_by_turn,
+    target_node,
+)
 from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -68,7 +77,8 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
         for part in (part for arg in call.args for part in named_in(arg.value, called=False)):
             outer = index.parents.get(part)
             if isinstance(outer, cst.Subscript) and outer.value is part and dotted(part) in known:
-                yield code(outer), outer
+                if not taken_by_turn(index, code_of(index, loop), outer):
+                    yield code(outer), outer
             elif isinstance(part, cst.Name) and part.value in known - made:
                 yield part.value, part
 
