@@ -334,7 +334,10 @@ def test_a_loss_may_be_passed_back_in_each_branch_of_a_choice(otherwise: str, ma
     [
         pytest.param("teacher.eval()\na = hits(model(x), y)", "trained", id="a teacher"),
         pytest.param("teacher.eval()\na = hits(model(x), y)\nmodel.train()", "trained", id="and the model trains"),
-        pytest.param("model.eval()\na = hits(model(x), y)\nmodel.train()", "evaluated", id="the model itself"),
+        pytest.param(
+            "model.eval()\na = hits(model(x), y)\nmodel.train()", "trained", id="the model itself, of its batch"
+        ),
+        pytest.param("model.eval()\na = hits(model(val_x), val_y)\nmodel.train()", "evaluated", id="of another one"),
     ],
 )
 def test_a_teacher_that_evaluates_among_the_batches_is_no_validation(told: str, made: str) -> None:

@@ -513,7 +513,9 @@ class Making:
                     begun.append((part.order, EVALUATED))
         for place, mode in self._modes_of(frame.scope):
             if any(place.siblings is part.siblings and place.order < part.order for part in way):
-                begun.append((place.order, EVALUATED if mode == "eval" else mode))
+                learnt = self._learnt_in(place, frame) if mode == "eval" else set()
+                if learnt.isdisjoint(self._makers(at.node, at, frame) if learnt else ()):
+                    begun.append((place.order, EVALUATED if mode == "eval" else mode))
         return begun
 
     def _runs_through(self, block: Statement, frame: _Frame) -> bool:
@@ -529,7 +531,7 @@ class Making:
         inner = [*takewhile(lambda turn: not self._trains(frame, turn), turns)]
         same = set(filter(None, map(_called_object, others)))
         again = [call for call in calls if _called_object(call) in same]
-        learnt = self._learnt_in(turns[0], frame) if again and not inner and turns else set()
+        learnt = self._learnt_in(block, frame) if again else set()
         if any(learnt.isdisjoint(self._makers(call, self._index.statement(call), frame)) for call in again):
             return True
         if any(self._goes_through(function) for call in calls if (function := self._flow.called(call)) is not None):
@@ -539,12 +541,16 @@ class Making:
         loops = [*(turn.node for turn in inner), *nodes_in(block.node)]
         return any(isinstance(one, cst.For) and not mentions(one.iter, made) for one in loops)
 
-    def _learnt_in(self, turn: Statement, frame: _Frame) -> set[Statement]:
-        """Return the statements of a turn in which is made what its own backward passes are of."""
+    def _learnt_in(self, at: Statement, frame: _Frame) -> set[Statement]:
+        """Return the statements that make what is learnt of a batch in the turn around one; an epoch is no batch."""
+        loops = (cst.For, cst.While)
+        turn = next((part for part in at.around if isinstance(part.node, loops)), None)
         found: set[Statement] = set()
+        if turn is None or (turn is self._loop.statement and not self._loop.by_step):
+            return found
         for _, step in self._losses:
-            loops = (part for part in step.around if isinstance(part.node, (cst.For, cst.While)))
-            if step.scope is frame.scope and next(loops, None) is turn:
+            around = (part for part in step.around if isinstance(part.node, loops))
+            if step.scope is frame.scope and next(around, None) is turn:
                 found |= self._makers(step.node, step, frame)
         return {one for one in found if turn in one.path and one is not self._loop.statement}
 
