@@ -749,3 +749,37 @@ def test_a_mean_that_takes_the_name_of_what_it_is_made_of_is_proposed_by_it(tmp_
     (asked,) = planned(tmp_path, functions).questions
     assert "`val_loss` (line" in asked.message
     assert "val_loss[0]" not in asked.message
+
+
+FILLED = """
+def rate(outs):
+    scores = {}
+    FILL
+    return scores
+def validate(net):
+    net.eval()
+    return 0, rate(run(net))
+
+def learn(net):
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    low, scores = validate(net)
+    print(low, scores['acc'])
+"""
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        "scores['n'] = len(outs)\n    scores['acc'] = mean(outs)",
+        "for key in ('n', 'acc'):\n        scores[key] = measure(key, outs)",
+        "scores['acc'] = 0\n    for out in outs:\n        scores['acc'] += out",
+    ],
+)
+def test_an_item_is_noted_once_its_dict_is_filled(tmp_path: Path, fill: str) -> None:
+    text = script("learn(model)", FILLED.replace("FILL", fill))
+    new = rewritten(plan_of(tmp_path, text, Options(metric="scores['acc']", mode="max")))
+    assert f"    {fill}\n    pai_distributed.note_score(scores['acc'])\n    return scores\n" in new

@@ -12,6 +12,7 @@ from tests.helpers import plan_of, rewritten, script, survey_of
 
 BEGUN = "import datetime, time\nbest, begun = 0, time.time()\n"
 SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc\n"
+TIMED = "def timed():\n    return time.time() - begun, {'acc': measured(), 'at': time.time()}\n"
 OVER = "def is_over():\n    return time.time() > begun + 60\n"
 
 
@@ -25,6 +26,8 @@ OVER = "def is_over():\n    return time.time() > begun + 60\n"
             "if int((datetime.datetime.now() - end).total_seconds()) > 5:\n    break", "end = 5\n", id="as a number"
         ),
         pytest.param("if is_over():\n    break", OVER, id="by a function"),
+        pytest.param("spent, got = timed()\nif spent > 60:\n    break", TIMED, id="by one of two that it returns"),
+        pytest.param("spent, got = timed()\nif got['at'] > 60:\n    break", TIMED, id="by an item of what it returns"),
     ],
 )
 def test_a_clock_that_ends_a_training_is_found(tmp_path: Path, ended: str, before: str) -> None:
@@ -45,10 +48,11 @@ def test_a_clock_that_ends_a_training_is_found(tmp_path: Path, ended: str, befor
         "for x in loader:\n    if time.time() - begun > 60:\n        break",
         "first = load(model, name=time.time())\nif epoch > first:\n    break",
         "spent = time.time() - begun\nif acc > 0.9:\n    break",
+        "spent, got = timed()\nif got['acc'] > 0.9:\n    break",
     ],
 )
 def test_other_ends_are_no_clocks(ended: str) -> None:
-    (loop,) = survey_of(script(SCORE + ended, BEGUN)).loops
+    (loop,) = survey_of(script(SCORE + ended, BEGUN + TIMED)).loops
     assert loop.clocks == []
 
 

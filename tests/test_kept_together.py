@@ -107,3 +107,43 @@ def test_functions_that_measure_something_each_are_asked_about(tmp_path: Path, l
     chosen = rewritten(plan_of(tmp_path, script(loop, before), Options(metric="bench:acc", mode="max")))
     assert "pai_score = bench(model)" in chosen
     assert "pai_score = validate(model)" not in chosen
+
+
+KINDS = """
+class Plain:
+    def measure(self, net):
+        net.eval()
+        acc = run(net)
+        print(acc)
+
+
+class Deep(Plain):
+    def measure(self, net):
+        net.eval()
+        ACC = run(net) / 2
+        print(ACC)
+
+
+judge = Deep() if deep else Plain()
+"""
+
+
+@pytest.mark.parametrize("loop", ["judge.measure(model)", "if epoch % 2:\n    judge.measure(model)"])
+def test_a_score_is_named_where_a_call_runs_a_method_of_one_of_several_classes(tmp_path: Path, loop: str) -> None:
+    options = Options(metric="acc", mode="max")
+    plan = plan_of(tmp_path, script(loop, KINDS.replace("ACC", "acc")), options)
+    new = rewritten(plan)
+    assert (new.count("pai_distributed.note_score(acc)\n"), new.count(HANDED)) == (2, 1)
+    told = [note.message.partition(";")[0] for note in plan.notes if note.code == "PAI012"]
+    assert told == ["there is a score only if epoch % 2"] * loop.startswith("if")
+
+
+def test_a_score_that_one_of_the_classes_alone_has_is_asked_about(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, script("judge.measure(model)", KINDS.replace("ACC", "dice")), Options(metric="acc"))
+    assert [one.code for one in plan.questions] == ["PAI105"]
+
+
+def test_such_a_score_is_offered_where_its_best_is_kept(tmp_path: Path) -> None:
+    kept = KINDS.replace("ACC", "acc").replace("print(acc)", "if acc > self.best:\n            self.best = acc")
+    (asked,) = plan_of(tmp_path, script("judge.measure(model)", kept)).questions
+    assert "knows `acc` (line " in asked.message

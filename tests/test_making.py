@@ -88,6 +88,10 @@ class Tape:
         for k, v in losses.items():
             self.sums[k] += v.clone().detach()
 
+    def add(self, net, data):
+        for x, y in data:
+            self.sums['all'] += criterion(net(x), y)
+
     def log(self, turn):
         means = Easy({k: v / self.turns for k, v in self.sums.items()})
         return means['all']
@@ -128,7 +132,15 @@ BATCHES = "        optimizer.step()\n"
         pytest.param("meter.update(loss, 1)", "a = meter.avg", "trained", id="meter"),
         pytest.param("self.meter.update(loss, 1)", "a = self.meter.avg", "trained", id="meter in an attribute"),
         pytest.param("total += loss.item()", "a = total / len(loader)", "trained", id="sum"),
-        pytest.param("with torch.no_grad(): total += hits(model(x), y)", "a = total", "evaluated", id="second pass"),
+        pytest.param("with torch.no_grad(): total += hits(model(x), y)", "a = total", "trained", id="second pass"),
+        pytest.param(
+            "with torch.no_grad():\n            u = x.flip(0)\n            total += hits(model(u), y)", "a = total",
+            "trained", id="second pass of what is made of its batch",
+        ),
+        pytest.param(
+            "x, y = val_x, val_y\n        with torch.no_grad(): total += hits(model(x), y)", "a = total", "evaluated",
+            id="pass of another batch by the same names",
+        ),
         pytest.param("with torch.no_grad(): total += hits(loss, y)", "a = total", "trained", id="of the first pass"),
         pytest.param(
             "with torch.no_grad(): goal = teacher(x)\n        total += distance(loss, goal)", "a = total", "trained",
@@ -224,7 +236,12 @@ def test_what_makes_a_value(batch: str, epoch: str, made: str) -> None:
 
 @pytest.mark.parametrize(
     ("batch", "epoch", "made"),
-    [("", "a = taped(model)", "evaluated"), ("tape.update({'all': loss}, 1)", "a = tape.log(1)", "trained")],
+    [
+        ("", "a = taped(model)", "evaluated"),
+        ("tape.update({'all': loss}, 1)", "a = tape.log(1)", "trained"),
+        ("tape.update({'all': loss}, 1)\n        tape.update({'rate': rates[0]}, 1)", "a = tape.log(1)", "trained"),
+        ("", "tape.add(model, held_out)\na = tape.log(1)", "evaluated"),
+    ],
 )
 def test_what_an_object_tells_is_made_by_what_fills_it(batch: str, epoch: str, made: str) -> None:
     text = script(f"{epoch}\nif a < best:\n    best = a", code(TAPE) + "best = 9")
@@ -240,6 +257,48 @@ def gathered(x):
 
 best, total = 9, 0
 """
+
+
+MEASURED = """
+import torch
+from torch import nn
+
+model = nn.DataParallel(nn.Linear(4, 4)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def logits_of(net, x):
+    return net(x).gather(-1, x.argmax(-1, keepdim=True))
+
+def gap(own, other):
+    with torch.no_grad():
+        wins = (own > other).float().mean().item()
+    return (own - other).mean(), {"wins": wins}
+
+wins, step = [], 0
+while step < 100:
+    x = next(batches)
+    with torch.no_grad():
+        other = logits_of(teacher, x)
+    loss, stats = gap(logits_of(model, x), other)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    wins.append(stats["wins"])
+    if step % 10 == 0:
+        acc = sum(wins) / len(wins)
+        wins.clear()
+    step += 1
+"""
+#: The same on a batch of other data.
+OTHER = "    x = held\n    with torch.no_grad():\n        stats = gap(logits_of(model, x), x)[1]\n    wins"
+
+
+@pytest.mark.parametrize(("text", "asked"), [(MEASURED, True), (MEASURED.replace("    wins.a", f"{OTHER}.a"), False)])
+def test_what_a_batch_that_is_learnt_is_measured_against_is_no_validation(
+    tmp_path: Path, text: str, asked: bool
+) -> None:
+    plan = plan_of(tmp_path, text)
+    assert ["--metric acc --mode max" in one.message for one in plan.questions] == [True] * asked
 
 
 @pytest.mark.parametrize(("last", "made"), [("loss.backward()", "trained"), ("model.eval()", "evaluated")])
@@ -275,7 +334,10 @@ def test_a_loss_may_be_passed_back_in_each_branch_of_a_choice(otherwise: str, ma
     [
         pytest.param("teacher.eval()\na = hits(model(x), y)", "trained", id="a teacher"),
         pytest.param("teacher.eval()\na = hits(model(x), y)\nmodel.train()", "trained", id="and the model trains"),
-        pytest.param("model.eval()\na = hits(model(x), y)\nmodel.train()", "evaluated", id="the model itself"),
+        pytest.param(
+            "model.eval()\na = hits(model(x), y)\nmodel.train()", "trained", id="the model itself, of its batch"
+        ),
+        pytest.param("model.eval()\na = hits(model(val_x), val_y)\nmodel.train()", "evaluated", id="of another one"),
     ],
 )
 def test_a_teacher_that_evaluates_among_the_batches_is_no_validation(told: str, made: str) -> None:
@@ -565,6 +627,38 @@ def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
     (question,) = plan_of(tmp_path, text).questions
     assert "no validation score was found in this epoch loop, in which nothing validates." in question.message
     assert answers in question.message
+
+
+STATS = """
+def learn(net):
+    rows = {'n': 0}
+    meters = Meters()
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        meters.update(loss_mask=loss.item(), loss=loss.item(), rate=rates[0])
+    stats = {'loss_mask': meters.loss_mask.avg, 'rate': 1, 'loss': meters.loss.avg}
+    RETURN
+"""
+
+
+@pytest.mark.parametrize("name", ["stats", "_"])
+@pytest.mark.parametrize("returned", ["stats", "{k: v.avg for k, v in meters.parts.items()}"])
+def test_what_a_training_returns_by_keys_is_offered_the_whole_first(tmp_path: Path, name: str, returned: str) -> None:
+    text = script(f"{name} = learn(model)", code(STATS.replace("RETURN", f"return {returned}")))
+    (question,) = plan_of(tmp_path, text).questions
+    loss, mask = f"{name}['loss']", f"{name}['loss_mask']"
+    assert f'is: --metric "{loss}" --mode min takes `{loss}` (line ' in question.message
+    assert f'), --metric "{mask}" --mode min takes `{mask}` (line ' in question.message
+    assert question.message.count("--metric") == 2
+    assert not plan_of(tmp_path, text, Options(metric=loss, mode="min")).questions
+
+
+def test_items_of_what_a_training_returns_are_not_offered_where_it_has_none(tmp_path: Path) -> None:
+    text = script("print(stats)", "def learn():\n    return {'loss': 1}\nstats = learn()")
+    (question,) = plan_of(tmp_path, text).questions
+    assert "['loss']" not in question.message
 
 
 @pytest.mark.parametrize(

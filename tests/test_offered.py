@@ -126,3 +126,28 @@ def test_what_an_optimizer_of_the_projects_own_has_in_its_step_is_none_of_it() -
     (score,) = survey_of(OWN, "loss", "min").scores
     assert score.kept is not None
     assert score.kept.index.scope_of(score.kept.node).name == "fit"
+
+
+@pytest.mark.parametrize("held", ["held", "box.held"])
+def test_the_mean_of_what_a_validation_collects_is_offered_also_in_an_attribute(held: str) -> None:
+    epoch = f"""
+        {held} = []
+        model.eval()
+        with torch.no_grad():
+            for x, y in held_out:
+                {held}.append(criterion(model(x), y).item())
+        mean_known = np.mean({held})
+        mean_learnt = np.mean(box.learnt)
+        print(mean_known, mean_learnt)
+    """
+    step = "        optimizer.step()\n"
+    text = script(epoch, "box = Box()").replace(step, f"{step}        box.learnt.append(loss.item())\n")
+    assert [name for name, _ in survey_of(text).measures] == ["mean_known"]
+    (score,) = survey_of(text, "mean_known", "min").scores
+    assert (score.known, score.unfit[0]) == (True, "")
+
+
+@pytest.mark.parametrize(("taken", "offered"), [("parts[i]", "parts[...]"), ("parts['acc']", "parts['acc']")])
+def test_what_a_loop_takes_by_its_turns_is_not_offered_as_one_value(taken: str, offered: str) -> None:
+    found = survey_of(script(f"parts = evaluate(model)\nfor i in range(3):\n    print({taken})\nprint(epoch)"))
+    assert [*[name for name, _ in found.measures], *[one.expression for one in found.scores]] == [offered]

@@ -57,22 +57,26 @@ def _ending(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
 
 def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
     """Whether an expression is made of the time, by names and by what functions of the project return."""
-    index, seen = flow.index, set[cst.CSTNode]()
-    waiting: list[cst.CSTNode] = [test]
+    index, seen = flow.index, set[tuple[cst.CSTNode, int | None]]()
+    waiting: list[tuple[cst.CSTNode, int | None]] = [(test, None)]  # each with the item of it that is meant
     while waiting:
-        node = waiting.pop()
-        if node in seen:
+        node, item = waiting.pop()
+        if (node, item) in seen:
             continue
-        seen.add(node)
+        seen.add((node, item))
+        if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+            made = [(one.node, one.item) for one in flow.origins(node, index.scope_of(node), item)]
+            waiting += made
+            if isinstance(node, cst.Subscript) and (node, item) not in made:
+                continue  # what else it is an item of does not count
         if not isinstance(node, cst.Call):
-            waiting += children(node)
+            waiting += [(child, None) for child in children(node)]
         elif index.qualified(node.func) in index.knowledge.named(TellsTime):
             return True
         else:
-            called = index.qualified(node.func)
+            called, function = index.qualified(node.func), flow.called(node)
             given = node.args if called in _NUMBERS or called in index.knowledge.named(MakesTensor) else ()
-            waiting += [*index.returned(flow.called(node)), *(arg.value for arg in given)]
-            waiting += [held] if (held := receiver(node)) is not None else []
-        if isinstance(node, (cst.Name, cst.Attribute)):
-            waiting += [origin.node for origin in flow.origins(node, index.scope_of(node))]
+            waiting += flow.returned(function, item) if function is not None else ()
+            waiting += [(arg.value, None) for arg in given]
+            waiting += [(held, None)] if (held := receiver(node)) is not None else []
     return False

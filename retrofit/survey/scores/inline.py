@@ -13,7 +13,16 @@ from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
-from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, of_phases, only_begins, target_node
+from retrofit.survey.scores.values import (
+    bindings_of,
+    code_of,
+    in_loop,
+    mean_of,
+    of_phases,
+    only_begins,
+    taken_by_turn,
+    target_node,
+)
 from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -68,7 +77,8 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
         for part in (part for arg in call.args for part in named_in(arg.value, called=False)):
             outer = index.parents.get(part)
             if isinstance(outer, cst.Subscript) and outer.value is part and dotted(part) in known:
-                yield code(outer), outer
+                if not taken_by_turn(index, code_of(index, loop), outer):
+                    yield code(outer), outer
             elif isinstance(part, cst.Name) and part.value in known - made:
                 yield part.value, part
 
@@ -92,31 +102,35 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
         averages: dict[str, dict[str, cst.CSTNode]] = {}
         for name in _named_after(index, loop, batches, {*added, *filled}):
             average = _average_of(index, name)
-            bound = bindings_of(index, loop, name.value)
+            held = dotted(name) or ""
+            bound = bindings_of(index, loop, held)
             if average is not None:
                 anew = any(b.statement is index.statement(name) for b in bound)
                 makers = [b.value.func for b in bound if isinstance(b.value, cst.Call)]
                 several = "[...]" if any("dict" in code(maker).lower() for maker in makers) else ""
-                written = ((name.value if anew else index.target_of(average)) or code(average)) + several
-                averages.setdefault(name.value, {}).setdefault(written, average)
+                written = ((held if anew else index.target_of(average)) or code(average)) + several
+                averages.setdefault(held, {}).setdefault(written, average)
         for total, statement in added.items():
             averages.setdefault(total, {total: statement})
         for made in averages.values():
             yield from made.items()
 
 
-def _named_after(index: Index, loop: EpochLoop, place: Statement, names: set[str | None]) -> list[cst.Name]:
+def _named_after(
+    index: Index, loop: EpochLoop, place: Statement, names: set[str | None]
+) -> list[cst.Name | cst.Attribute]:
     """Return where the rest of the epoch loop's body takes one of the names after a statement."""
     found = [
         node
         for node, parent in index.parents.items()
-        if isinstance(node, cst.Name) and node.value in names and not isinstance(parent, cst.AssignTarget)
+        if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) in names
+        if not isinstance(parent, cst.AssignTarget)
         if in_loop(index, loop, node)
     ]
     return [n for n in found if index.statement(n).order > place.order and place not in index.statement(n).path]
 
 
-def _average_of(index: Index, name: cst.Name) -> cst.BaseExpression | None:
+def _average_of(index: Index, name: cst.Name | cst.Attribute) -> cst.BaseExpression | None:
     """Return the `meter.avg`, `meter.mean()`, `np.mean(x)`, `sum(x) / n` or `100 * x / n` around a name."""
     parent = index.parents[name]
     if isinstance(parent, cst.Attribute) and parent.value is name and parent.attr.value in AVERAGES:

@@ -350,8 +350,13 @@ def _makers_in(flow: Flow, loop: EpochLoop, function: Scope, candidate: Candidat
 
     One that the function reads nowhere is what it ends with.
     """
-    index = flow.index
-    makers = makers_of(flow, candidate.node, code_of(index, function))
+    index, node = flow.index, candidate.node
+    name = variable_of(node)
+    if candidate.rest and any(
+        b.statement.scope is function and b.target.partition("[")[0] == name for b in index.items
+    ):
+        node = whole_of(index, candidate)  # what begins the dict makes no item of it
+    makers = makers_of(flow, node, code_of(index, function))
     if not candidate.written:
         return reaching_makers(index, candidate.node, makers)
     assert isinstance(function.node, cst.FunctionDef)
@@ -487,34 +492,45 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
     validating = [f for f in apart if any(is_validation(index, one) for one in through[f])]
     for function in validating or apart or ways:
         call, *inner = ways[function]
-        places = [
-            node
-            for node in index.parents
-            if isinstance(node, cst.BaseExpression)
-            and index.scope_of(node) is function
-            and unquoted(index.source.code(node)) in (unquoted(metric), unquoted(f"({metric})"))
-        ]
-        read = [node for node in places if not isinstance(index.parents[node], cst.AssignTarget)]
-        returned = index.returned(function)
-        parts = [part for value in returned for _, part in returned_parts(index, value)]
-        read = read or [part for part in parts if dotted(part) == name and metric.startswith(name)]
-        own = "" if read else metric
-        bound = index.bound([name], function)
-        made = [b for b in bound if not only_begins(index, b)] or bound
-        places = read or places or [target_node(index, b.statement, name) for b in made]
-        if places:
-            last = max(places, key=index.source.position)
-            if not owner and _lasts(flow, loop, function, name, last):
-                continue
-            rest = metric[len(name) :] if dotted(last) == name and not own else ""
-            last = _with_its_name(index, last)
-            evidence = f"{index.place(last)}: --metric"
-            candidate = Candidate(
-                last, told_by_name(metric), evidence, rest=rest, inner=tuple(inner), written=own, named=True
-            )
-            handed = _handed_back(index, flow, loop, function, call, candidate)
+        found = _named_in(index, flow, loop, function, metric, owner)
+        if found is not None:
+            handed = _handed_back(index, flow, loop, function, call, replace(found, inner=tuple(inner)))
             if handed is not None:
                 yield function, handed
+    for call in index.calls if not ways else ():
+        several = flow.run_by(call) if in_loop(index, loop, call) else []
+        found_in = [_named_in(index, flow, loop, one, metric, owner) for one in several[1:] and several]
+        each = [replace(one, call=call, noted=True) for one in found_in if one is not None]
+        noted = [one for one in each if kept_score(index, flow, loop, one) is not None]
+        if noted and len(noted) == len(several):
+            yield several[0], replace(noted[0], beside=tuple(noted[1:]))
+
+
+def _named_in(index: Index, flow: Flow, loop: EpochLoop, function: Scope, metric: str, owner: str) -> Candidate | None:
+    """Return what the user's expression, perhaps with its function before it, is in a function, None for nothing."""
+    name = variable_of(cst.parse_expression(metric))
+    places = [
+        node
+        for node in index.parents
+        if isinstance(node, cst.BaseExpression)
+        and index.scope_of(node) is function
+        and unquoted(index.source.code(node)) in (unquoted(metric), unquoted(f"({metric})"))
+    ]
+    read = [node for node in places if not isinstance(index.parents[node], cst.AssignTarget)]
+    returned = index.returned(function)
+    parts = [part for value in returned for _, part in returned_parts(index, value)]
+    read = read or [part for part in parts if dotted(part) == name and metric.startswith(name)]
+    own = "" if read else metric
+    bound = index.bound([name], function)
+    made = [b for b in bound if not only_begins(index, b)] or bound
+    places = read or places or [target_node(index, b.statement, name) for b in made]
+    last = max(places, key=index.source.position, default=None)
+    if last is None or (not owner and _lasts(flow, loop, function, name, last)):
+        return None
+    rest = metric[len(name) :] if dotted(last) == name and not own else ""
+    last = _with_its_name(index, last)
+    evidence = f"{index.place(last)}: --metric"
+    return Candidate(last, told_by_name(metric), evidence, rest=rest, written=own, named=True)
 
 
 def _lasts(flow: Flow, loop: EpochLoop, function: Scope, name: str, read: cst.BaseExpression) -> bool:

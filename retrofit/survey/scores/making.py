@@ -327,7 +327,9 @@ class Making:
             if place in places and place.order >= last and place.order <= at.order:
                 within = self._flow.called(call)
                 made = self._all([arg.value for arg in call.args], place, frame)
-                if not made and within is not None and frame.depth < _DEEP:
+                # A meter's own method makes nothing of what it takes in, but for one that runs a model.
+                makes = within is not None and (method_name(call) not in FILLS or self._goes_through(within))
+                if not made and within is not None and makes and frame.depth < _DEEP:
                     made = self._of_function(within, call, frame)
                 found |= made or self._around(place, frame)
         return found
@@ -511,27 +513,59 @@ class Making:
                     begun.append((part.order, EVALUATED))
         for place, mode in self._modes_of(frame.scope):
             if any(place.siblings is part.siblings and place.order < part.order for part in way):
-                begun.append((place.order, EVALUATED if mode == "eval" else mode))
+                learnt = self._learnt_in(place, frame) if mode == "eval" else set()
+                if learnt.isdisjoint(self._makers(at.node, at, frame) if learnt else ()):
+                    begun.append((place.order, EVALUATED if mode == "eval" else mode))
         return begun
 
     def _runs_through(self, block: Statement, frame: _Frame) -> bool:
         """Whether a block without gradients runs what the training runs, or goes through data of its own.
 
-        One that does neither is a part of a step: a teacher's targets, or how many hits a batch of the training has.
+        One that does neither is a part of a step: a teacher's targets, or how many hits a batch of the training has,
+        whatever runs that batch for it.
         """
         calls = dict.fromkeys(self._index.calls_in(block))
         scopes = {block.scope, *(one.scope for one in self._steps)}
         others = [call for scope in scopes for call in self._index.calls_of(scope) if call not in calls]
-        if not set(filter(None, map(_called_object, calls))).isdisjoint(map(_called_object, others)):
+        turns = [part for part in block.around if isinstance(part.node, (cst.For, cst.While))]
+        inner = [*takewhile(lambda turn: not self._trains(frame, turn), turns)]
+        same = set(filter(None, map(_called_object, others)))
+        again = [call for call in calls if _called_object(call) in same]
+        learnt = self._learnt_in(block, frame) if again else set()
+        if any(learnt.isdisjoint(self._makers(call, self._index.statement(call), frame)) for call in again):
             return True
         if any(self._goes_through(function) for call in calls if (function := self._flow.called(call)) is not None):
             return True
-        turns = [part for part in block.around if isinstance(part.node, (cst.For, cst.While))]
-        inner = [*takewhile(lambda turn: not self._trains(frame, turn), turns)]
         made = {b.target for turn in turns[len(inner) : len(inner) + 1] for b in self._index.bound_in(turn)}
         made |= self._given_trained(block, frame)
         loops = [*(turn.node for turn in inner), *nodes_in(block.node)]
         return any(isinstance(one, cst.For) and not mentions(one.iter, made) for one in loops)
+
+    def _learnt_in(self, at: Statement, frame: _Frame) -> set[Statement]:
+        """Return the statements that make what is learnt of a batch in the turn around one; an epoch is no batch."""
+        loops = (cst.For, cst.While)
+        turn = next((part for part in at.around if isinstance(part.node, loops)), None)
+        found: set[Statement] = set()
+        if turn is None or (turn is self._loop.statement and not self._loop.by_step):
+            return found
+        for _, step in self._losses:
+            around = (part for part in step.around if isinstance(part.node, loops))
+            if step.scope is frame.scope and next(around, None) is turn:
+                found |= self._makers(step.node, step, frame)
+        return {one for one in found if turn in one.path and one is not self._loop.statement}
+
+    def _makers(self, node: cst.CSTNode, at: Statement, frame: _Frame) -> set[Statement]:
+        """Return the statements of a function that make, one out of the other, what an expression in it reads."""
+        found, waiting = set[Statement](), [(name, at) for name in names_in(node)]
+        while waiting:
+            name, place = waiting.pop()
+            for made in (b for whole in wholes_of(name) for b in self._given(whole, place, frame)):
+                here = made.statement
+                if here.scope is frame.scope and here not in found:
+                    found.add(here)
+                    values = [made.value] if made.value is not None else [*changes(made)]
+                    waiting += [(name, here) for value in values for name in names_in(value)]
+        return found
 
     def _given_trained(self, at: Statement, frame: _Frame) -> set[str]:
         """Return the parameters for which a call gives what the training makes, such as losses to be reduced."""

@@ -194,7 +194,8 @@ def brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTN
     """
     function, handed = next(measured_scores(index, flow, loop, metric), (None, None))
     own = [] if of is None else index.bound([root_of(cst.parse_expression(owner_of(metric)[1]))], index.scope_of(of))
-    if own and own[0].statement.scope is not function:
+    beside = {index.scope_of(one.node) for one in handed.beside} if handed is not None else set()
+    if own and own[0].statement.scope not in {function, *beside}:
         return None
     site = score_site(index, flow, loop, handed) if handed is not None else None
     return site if site is not None and site.known else None

@@ -50,7 +50,7 @@ def tell_together(flow: Flow, loop: EpochLoop, score: Score, candidate: Candidat
     others = [one for one in found if one is not None]
     conditions = _conditions(flow, loop, [candidate, *candidate.beside], [score.kept, *others])
     always = "" in conditions or _is_exhaustive(flow, loop, [candidate, *candidate.beside], [score.kept, *others])
-    score.kept.condition = score.condition = "" if always else " or ".join(conditions)
+    score.kept.condition = score.condition = "" if always else " or ".join(dict.fromkeys(conditions))
     score.kept.further += [part for one in others for part in (one, *one.further)]
 
 

@@ -12,14 +12,15 @@ from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, mentions, method_name, names_in
+from retrofit.survey.nodes import dotted, mentions, method_name, names_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.carried import Carried
-from retrofit.survey.scores.filling import begins
-from retrofit.survey.scores.making import TRAINED, Making
+from retrofit.survey.scores.filling import FILLS, begins
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told
-from retrofit.survey.scores.values import in_loop, target_node
+from retrofit.survey.scores.validation import call_within, filled_items, returned_values
+from retrofit.survey.scores.values import in_loop, root_of, target_node, written_items
 from retrofit.survey.scores.words import AVERAGES, NO_VALUE, direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -42,6 +43,9 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
             if index.scope_of(node) is loop.scope or can_be_brought(index, flow, loop, name):
                 kind = found if carried.of(node, index.scope_of(node)) is None else sums
                 kind.setdefault(name, (direction, index.place(place, loop.file)))
+        for name, place in _returned(index, flow, loop, trains):
+            if making.of(cst.parse_expression(name)) != EVALUATED:
+                found.setdefault(name, (direction_of(name), index.place(place, loop.file)))
         if not found:
             last: list[tuple[str, cst.CSTNode]] = [(index.source.code(one), one) for one in _of_last_batch(index, loop)]
             told = Told(index, flow, loop)
@@ -52,6 +56,36 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
                     at = f"{index.place(part, loop.file)}{'' if shown else ', of the last batch alone'}"
                     found.setdefault(name, (direction_of(name) or "min", at))
     return [(name, direction, place) for name, (direction, place) in (found or sums).items()]
+
+
+def _returned(index: Index, flow: Flow, loop: EpochLoop, trains: set[Scope]) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield what the epoch loop has of measures in what a function that trains returns, and where these are given.
+
+    Of several the whole goes by the shortest name: `loss` beside `loss_box` and `loss_mask`.
+    """
+    for binding in index.bindings:
+        call = call_within(binding.value) if in_loop(index, loop, binding.statement.node) else None
+        function = flow.called(call) if call is not None else None
+        if call is None or function is None or function not in trains or not binding.target.isidentifier():
+            continue
+        keys: dict[str, cst.CSTNode] = {}
+        for value in returned_values(index, flow, call, binding.item):
+            keys |= dict(_keys(index, function, value))
+        keys |= {key: one.statement.node for key, one in filled_items(index, flow, call, binding.item)}
+        for key in sorted(filter(direction_of, keys), key=len):
+            yield f"{binding.target}[{key}]", keys[key]
+
+
+def _keys(index: Index, function: Scope, value: cst.BaseExpression) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield the codes of the keys that a dict has, also of one that is made of another's, and where they are given."""
+    yield from written_items(index, value) if isinstance(value, cst.Dict) else ()
+    held = receiver(value.for_in.iter) if isinstance(value, cst.DictComp) else None
+    name = root_of(held) if held is not None else ""
+    for bound in index.bound([name], function) if name else ():
+        yield from _keys(index, function, bound.value) if bound.value is not None else ()
+    for call, filled in index.method_calls(*FILLS):
+        if name and index.scope_of(call) is function and root_of(filled) == name:
+            yield from ((repr(arg.keyword.value), arg) for arg in call.args if arg.keyword is not None)
 
 
 def _of_last_batch(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
