@@ -32,7 +32,8 @@ def reachable(
     for node in named:
         if node in members:
             continue
-        mentions[index.scope_of(node)].setdefault(dotted(node) or node, node)  # a name said twice leads nowhere new
+        said = node if flow.is_configured(node) else dotted(node) or node
+        mentions[index.scope_of(node)].setdefault(said, node)  # a name said twice leads nowhere new
     inner: dict[Scope, list[Scope]] = defaultdict(list)
     for scope in index.scopes:
         if scope.parent is not None:

@@ -9,6 +9,7 @@ from itertools import chain
 
 import libcst as cst
 
+from retrofit.configured import Target
 from retrofit.knowledge import Knowledge
 from retrofit.neighbours import Neighbour
 from retrofit.source import Source
@@ -162,6 +163,7 @@ def survey(
     module: str = "",
     late: Collection[str] = (),
     offered: Sequence[str] = (),
+    targets: Collection[Target] = (),
 ) -> Script:
     """Return every site of a script.
 
@@ -173,8 +175,9 @@ def survey(
         module: the script's own full name, where it imports its package as a module does.
         late: those of the modules that are imported by a name made at run time.
         offered: modules that wrap or train, and that may be imported so.
+        targets: what files of settings say of the classes of which objects are made.
     """
-    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge, late)
+    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge, late, targets)
     flow = Flow(index, choices.module_functions)
     flow = _without_unused(index, flow, choices)
     trainers = Trainers(flow)
