@@ -205,7 +205,7 @@ def survey(
     script.rank_flags = find_rank_flags(index)
     numbers = Numbers(flow)
     script.numbers, script.other_gpu = numbers.found(), numbers.other_gpu()
-    reached: Collection[Scope] = reachable(index, flow, [file.scope for file in index.files])
+    reached: Collection[Scope] = reachable(index, flow)
     reached = reached if _train(reached, flow) else index.scopes
     libraries = find_frameworks(index, flow, reached)
     used = [one for one in libraries if one.option or not one.beside]  # not only imported
@@ -519,7 +519,7 @@ def _spawned_numbers(script: Script, flow: Flow) -> set[str]:
 
 
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
-    """Leave out code that the entry script does not use, as far as there is still a training without it."""
+    """Leave out code that the entry script does not run, as far as there is still a training without it."""
     used = reachable(index, flow)
     if used.issuperset(index.scopes):
         return flow
