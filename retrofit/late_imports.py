@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from retrofit.reading import files_below, read_file
 
 #: What a file holds that may import by such a name, for most files are not even parsed for it.
-MAY_IMPORT_LATE = re.compile(rb"\b(?:import_module|__import__)\s*\(")
+MAY_IMPORT_LATE = re.compile(rb"\b(?:import_module|__import__|instantiate)\s*\(")
 #: A folder of more modules than these is no folder of alternatives; a part of them would be worse than none.
 _MOST_ALTERNATIVES = 60
 #: Files of data in which a project may name its modules, how many of them are looked into, and how large one may be.
@@ -82,7 +82,7 @@ def _named(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[as
         if not isinstance(node, ast.Call) or not node.args:
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called not in ("import_module", "__import__"):
+        if called not in ("import_module", "__import__", "instantiate"):
             continue
         first, *others = _parts(node.args[0], known) or [""]
         if first is not None and first.startswith("."):
@@ -166,22 +166,32 @@ def alternatives(name: MadeName, roots: Iterable[Path]) -> list[str]:
     return []
 
 
+def data_files(root: Path, endings: Collection[str]) -> Iterator[tuple[Path, bytes]]:
+    """Yield a project's files of data with what they hold, in order.
+
+    Args:
+        root: the project's folder.
+        endings: how their names end.
+    """
+
+    def own(folder: os.DirEntry[str]) -> bool:
+        return not folder.name.startswith(".") and folder.name not in ("site-packages", "dist-packages", "node_modules")
+
+    found = (path for path in files_below(root, own) if path.suffix in endings)
+    for path in islice(found, _MOST_FILES):
+        try:
+            yield path, read_file(path) if os.path.getsize(path) <= _MOST_BYTES else b""
+        except OSError:
+            continue
+
+
 def named_in_data(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Yield the dotted names that a project's files of data hold as whole strings, by file, in order.
 
     Args:
         root: the project's folder.
     """
-
-    def own(folder: os.DirEntry[str]) -> bool:
-        return not folder.name.startswith(".") and folder.name not in ("site-packages", "dist-packages", "node_modules")
-
-    found = (path for path in files_below(root, own) if path.suffix in _DATA)
-    for path in islice(found, _MOST_FILES):
-        try:
-            data = read_file(path) if os.path.getsize(path) <= _MOST_BYTES else b""
-        except OSError:
-            continue
+    for path, data in data_files(root, _DATA):
         names = [(quoted or plain).decode() for _, quoted, plain in _STRING.findall(data)]
         if names:
             yield path, list(dict.fromkeys(names))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
+from retrofit.configured import MAY_MAKE_CONFIGURED, Target, targets
 from retrofit.errors import Problem, UserError
 from retrofit.imports import (
     INSTALLED,
@@ -75,6 +76,7 @@ class Project:
         late: the modules that are imported by a name made at run time, as the user says or the project tells.
         told: how messages name the files of data that tell of them.
         offered: modules that wrap or train and that nothing is seen to import, where such an import may do so.
+        targets: what files of settings say of the classes of which the script makes objects.
     """
 
     entry: Source
@@ -86,6 +88,7 @@ class Project:
     late: Sequence[str] = ()
     told: Sequence[str] = ()
     offered: Sequence[str] = ()
+    targets: Sequence[Target] = ()
 
     @property
     def sources(self) -> list[Source]:
@@ -173,6 +176,7 @@ def load_project(
         [name for name in reading.late if name in modules],
         told,
         offered,
+        reading.targets(),
     )
 
 
@@ -308,6 +312,11 @@ class _Reading:
         }
         self.import_late(dict.fromkeys(name for names in chosen.values() for name in names))
         return [shown for shown, _ in chosen if shown]
+
+    def targets(self) -> list[Target]:
+        """Return what files of settings say of the classes of which the script makes objects."""
+        root = project_root(self._entry.path) or self._entry.path.parent
+        return [*targets(root)] if self._has(MAY_MAKE_CONFIGURED) and not holds_more(root) else []
 
     def import_heirs(self, made: Iterable[MadeName]) -> None:
         """Read modules of packages, which import each of their own, where a class that trains extends one that does.

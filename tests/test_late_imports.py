@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
 from retrofit.late_imports import MadeName, alternatives, made_names, named_in_data, written_names
@@ -581,6 +582,25 @@ def test_a_class_that_lacks_what_is_asked_of_an_object_is_not_the_one_meant(tmp_
 def test_what_is_looked_up_takes_the_arguments(tmp_path: Path, given: str, found: str | None) -> None:
     main = MAIN.replace("model=model, optimizer=optimizer", given)
     assert called(flow_of(tmp_path, {**TOLD, "main.py": main}), "trainer.train()") == found
+
+
+@pytest.mark.parametrize(
+    ("base", "function", "found"),
+    [
+        ("torch.nn.Sequential", "def wrap(net):\n    return torch.nn.DataParallel(net)", ["Net"]),
+        ("torch.nn.Sequential", "def wrap(net):\n    net = torch.nn.DataParallel(net)\n    return net", ["Net"]),
+        ("torch.nn.Sequential", "def build(width):\n    return torch.nn.DataParallel(Net(width))", ["Net", "build"]),
+        ("torch.nn.DataParallel", "def wrap(net):\n    return torch.nn.DataParallel(net)", ["Net", "wrap"]),
+        ("Plan", "def wrap(net):\n    return torch.nn.DataParallel(net)", ["Net", "wrap"]),
+    ],
+)
+def test_what_wraps_a_model_that_it_is_given_is_none_of_the_models_beside_it(
+    tmp_path: Path, base: str, function: str, found: list[str]
+) -> None:
+    nets = f"import torch\nfrom plans import Plan\nclass Net({base}):\n    pass\n{function}\n"
+    flow = flow_of(tmp_path, {"main.py": "import nets\nnet = getattr(nets, kind)(3)\n", "nets.py": nets})
+    (call,) = [one for one in flow.index.calls if isinstance(one.func, cst.Call)]
+    assert [one.name for one in flow.choices.called(call)] == found
 
 
 def test_of_trainers_that_each_wrap_a_model_the_one_is_rewritten_that_the_user_names(tmp_path: Path) -> None:

@@ -52,6 +52,13 @@ SHOWN = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK'
 OPTION = given(GROUP.replace("'nccl'", "args.backend")).replace("DDP(model)", "DDP(model, device_ids=[0])")
 OPTION = OPTION.replace("args = ", "parser.add_argument('--backend', default='DEFAULT')\nargs = ")
 
+#: An object that has its number by the name of the option.
+PART = """import os
+class Part:
+    def __init__(self, args=None):
+        self.args = args
+        self.rank = int(os.environ['RANK'])"""
+
 NUMBERED = {
     "options": (given(BY_HAND), ["--rank", "--world-size"]),
     "options that are handed on": (
@@ -92,6 +99,10 @@ NUMBERED = {
         ["comm.rank", "comm.size"],
     ),
     "dask": (begun("int(get_worker().name)", before="from dask.distributed import get_worker"), ["get_worker().name"]),
+    "options beside what another object has by their names": (
+        given(f"{PART}\npart = Part()\npart.rank = int(os.environ['RANK'])\n{BY_HAND}"),
+        ["--rank", "--world-size"],
+    ),
     "a number": (begun("0", "1"), ["0", "1"]),
     "another variable": (
         begun("rank", before="import os\nrank = int(os.environ['NODE_RANK'])"),
@@ -132,6 +143,9 @@ FINE = {
         f"if 'RANK' in os.environ:\n    args.rank = int(os.environ['RANK'])\n{BY_HAND}"
     ),
     "another function gives it": given(f"def tell(a):\n    a.rank = int(os.environ['RANK'])\ntell(args)\n{BY_HAND}"),
+    "what holds an object's options is given its value": given(
+        PART.replace("self.rank", "self.args.rank") + f"\nPart(args)\n{BY_HAND}"
+    ),
     "only without the environment": given(f"if 'RANK' not in os.environ:\n    {SET.splitlines()[0]}\n{GROUP}"),
     "the environment is told only afterwards": given(f"{GROUP}\n{SET}"),
     "one of two groups": given(f"if args.lr:\n    {BY_HAND}\nelse:\n    {GROUP}"),

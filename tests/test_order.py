@@ -366,7 +366,7 @@ t.model = DDP(t.model)
         ),
         pytest.param(HELD.replace(".module", ""), False, id="the wrapper"),
         pytest.param(HELD.replace("Trainer:", "Trainer(Deep):"), False, id="one class"),
-        pytest.param(f"class Both(Deep, Other, Trainer):\n    pass\n{HELD}", False, id="both in one"),
+        pytest.param(f"class Both(Deep, Other, Trainer):\n    pass\n{HELD}keep(Both)\n", False, id="both in one"),
         pytest.param(HELD.replace("t.model = DDP(", "t = choose(t)\nt.model = DDP("), False, id="an object not seen"),
     ],
 )

@@ -496,6 +496,10 @@ QUESTIONS: dict[str, Question] = {
             "around one": (before(COPIES.replace("(Module)", "(DDP)"), BUILT), (WRAPPED, "model = Copies(model)\n")),
         },
     ),
+    "PAI101 7": Question(
+        (before("import hydra\nnet = hydra.utils.instantiate(cfg.net)\n", OPTIMIZER), (WRAPPED, "")),
+        {"a wrapper": (before("import hydra\nnet = hydra.utils.instantiate(cfg.net)\n", OPTIMIZER),)},
+    ),
     "PAI102 1": Question(
         (
             before("other = DDP(Net())\nsecond = torch.optim.SGD(other.parameters(), lr=0.1)\n", OPTIMIZER),

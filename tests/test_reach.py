@@ -121,3 +121,52 @@ Quick(model, torch.optim.SGD(model.parameters(), lr=0.1)).train()
 def test_a_method_of_a_base_class_runs_what_the_object_has_in_place_of_another() -> None:
     found = survey_of(OVERRIDING).backwards
     assert [backward.code for backward in found] == ["self.model(x).sum().backward()"]
+
+
+#: A function trains as the script does, and nothing calls it.
+FOLDS = """
+import torch
+
+def train_model(model, optimizer):
+    for epoch in range(9):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        val_loss = evaluate(model)
+        save(model, val_loss)
+
+def main():
+    model = torch.nn.DataParallel(build())
+    train_model(model, torch.optim.Adam(model.parameters()))
+
+def cross_validate(k=5):
+    for fold in range(k):
+        if not done(fold):
+            model = torch.nn.DataParallel(build(fold))
+            train_model(model, torch.optim.Adam(model.parameters()))
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("further", "counts"),
+    [
+        ("", False),
+        ("other.cross_validate()\n", False),
+        ("def again():\n    cross_validate()\n", False),
+        ("cross_validate()\n", True),
+        ("run({'folds': cross_validate})\n", True),
+        ("def again(how=cross_validate):\n    how()\n", True),
+    ],
+)
+def test_what_nothing_comes_to_in_the_script_itself_is_no_reason_to_ask(further: str, counts: bool) -> None:
+    script = survey_of(FOLDS + further)
+    assert ("cross_validate" in [scope.name for scope in script.index.scopes]) is counts
+    assert (len(script.groups) > 1 or bool(script.besides)) is counts
+
+
+def test_a_script_that_comes_to_no_training_by_itself_counts_whole() -> None:
+    script = survey_of(FOLDS.replace("\nmain()\n", ""))
+    assert {"main", "cross_validate"} <= {scope.name for scope in script.index.scopes}

@@ -73,7 +73,9 @@ def optional(given: str) -> str:
     """Return the script that ends by an option, which is named as what another object has of a file."""
     begun = f"parser = argparse.ArgumentParser()\nargs = {given}\nlimit = LIMITS[args.model]"
     text = resumed("pass", begun, "if epoch > limit:\n    break")
-    return text.replace("import os, ", "import argparse, os, ").replace("def main", f"{VOCODER}def main")
+    return text.replace("import os, ", "import argparse, os, ").replace(
+        "def main", f"{VOCODER}VOCODERS = [Vocoder]\n\ndef main"
+    )
 
 
 def averaged(taken: str, how: str = "self.shadow[name].lerp_(part, 0.1)") -> str:

@@ -654,11 +654,20 @@ def in_order(text: str, *parts: str) -> bool:
     return places == sorted(places) and all(text.count(part) == 1 for part in parts)
 
 
-@pytest.mark.parametrize("wrapper", ["DDP(model, device_ids=[0])", "torch.nn.DataParallel(model).cuda()"])
-def test_initialisation_moves_inputs_as_the_wrapper_did(tmp_path: Path, wrapper: str) -> None:
+@pytest.mark.parametrize(
+    ("wrapper", "model"),
+    [
+        ("DDP(model, device_ids=[0])", "model"),
+        ("torch.nn.DataParallel(model).cuda()", "model.cuda()"),
+        ("torch.nn.DataParallel(model).cuda() if there else model", "model.cuda() if there else model"),
+        ("model if few else torch.nn.DataParallel(model).cuda()", "model if few else model.cuda()"),
+        ("torch.nn.DataParallel(model) if there else model", "model"),
+        ("torch.nn.DataParallel(model).cuda() if there else DDP(model.cpu())", "model.cuda()"),
+    ],
+)
+def test_initialisation_moves_inputs_as_the_wrapper_did(tmp_path: Path, wrapper: str, model: str) -> None:
     changed = rewritten(plan_of(tmp_path, script("acc = validate()").replace("DDP(model)", wrapper), BY_ACC))
-    chain = ".cuda()" if wrapper.endswith(".cuda()") else ""
-    assert f"else:\n    model = pai_distributed.on_one_device(model{chain})\n" in changed
+    assert f"else:\n    model = pai_distributed.on_one_device({model})\n" in changed
 
 
 @pytest.mark.parametrize("name", ["forward", "gather", "scatter"])

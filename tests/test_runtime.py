@@ -1339,7 +1339,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (atexit, "register"), (os, "chdir"), (sys, "exit"), (torch, "load"), (torch.nn.Module, "load_state_dict"),
         (torch, "save"), (torch.optim.Optimizer, "__init_subclass__"), (schedulers.LRScheduler, "__init_subclass__"),
         (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
-        (torch.distributed, "reduce"), (builtins, "input"),
+        (torch.distributed, "reduce"), (builtins, "input"), (builtins, "exit"), (builtins, "quit"),
         (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__"),
         (torch.distributed, "new_group"), (torch.distributed.distributed_c10d, "new_group"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
@@ -1944,6 +1944,34 @@ def test_what_one_process_of_a_machine_has_read_serves_the_others(
     assert Path(place).read_text() == "as the round begins", "the first one ends before this one has read it"
     helper._pai_release()
     assert helper._pai_near(str(path)) == str(path), "the first one has ended"
+
+
+@pytest.mark.parametrize(
+    ("way", "told"), [("exit", "by the exit at"), ("end", "before this. If"), ("complete", ""), ("failure", "")]
+)
+def test_a_rank_that_ends_by_itself_is_told_of_where_another_fails(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], way: str, told: str
+) -> None:
+    dist = pytest.importorskip("torch.distributed")
+    monkeypatch.delattr(sys, "last_type", raising=False)
+    monkeypatch.setattr(helper, "initializing", lambda: False)
+    state = helper._pai
+    state.restarts, state.model, state.complete = True, object(), way == "complete"
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        if way != "end":
+            with pytest.raises(SystemExit):
+                exit(1 if way == "failure" else 0)
+        helper._pai_end_at_exit()
+        error = RuntimeError("Connection closed by peer")
+        helper._pai_end_at_error(type(error), error, None)
+    finally:
+        dist.destroy_process_group()
+    said = capsys.readouterr().err
+    assert "Connection closed by peer" in said
+    assert told in said
+    assert ("Rank 0 had ended" in said) is bool(told)
+    assert (f"{Path(__file__).name}:" in said) is (way == "exit")
 
 
 def test_a_settings_file_that_cannot_be_read_is_named(

@@ -4304,7 +4304,7 @@ def test_score_of_a_single_epoch_is_told(condition: str, once: bool) -> None:
 @pytest.mark.parametrize("best", ["best", "(best or acc - 1)", "best + margin"])
 def test_hint_of_a_best_that_is_taken_from_elsewhere(best: str) -> None:
     keep = f"def keep(acc):\n    best = read()\n    if acc > {best}:\n        save()"
-    assert [name for name, _ in survey_of(script("run(model)", keep)).hints] == ["acc"]
+    assert [name for name, _ in survey_of(script("run(model, keep)", keep)).hints] == ["acc"]
 
 
 def test_best_that_has_a_value_only_later_is_one() -> None:

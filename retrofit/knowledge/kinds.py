@@ -270,7 +270,18 @@ class RunsTrials(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadsCommandLine(Entry):
-    """Reads the command line as a whole, and would refuse an option that it does not know."""
+    """Reads the command line as a whole, and would refuse an option that it does not know.
+
+    Attributes:
+        settings: the argument that names the file of settings that it reads, where it reads one.
+    """
+
+    settings: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakesConfigured(Entry):
+    """Makes an object of the class that files of settings name by `_target_`; it is given the settings first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -412,8 +423,8 @@ KINDS: Mapping[str, type[Entry]] = {
     for one in (
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
-        CountsProcesses, StartsProcesses, SendsAway, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath,
-        ListsFiles, WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray, Metric, Reduces, ReturnsText,
-        Logs,
+        CountsProcesses, StartsProcesses, SendsAway, RunsTrials, ReadsCommandLine, MakesConfigured, TellsTime, Fresh,
+        AsksForPath, ListsFiles, WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray, Metric, Reduces,
+        ReturnsText, Logs,
     )
 }  # fmt: skip

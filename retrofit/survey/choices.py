@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import Wraps
 from retrofit.survey.displays import chosen_of, item_of, may_be
 from retrofit.survey.names import Source, Variable
 from retrofit.survey.nodes import dotted, method_name, receiver
@@ -142,13 +143,25 @@ class Choices:
         """Return the local functions or classes of which a call calls one that is chosen.
 
         Of those that a name made at run time finds, they are the ones that take the call's arguments; where it gives
-        none that is written down, nothing tells which are meant.
+        none that is written down, nothing tells which are meant. What wraps a model that it is given lies beside
+        models, and is none.
         """
         found = self.of(call.func, self._index.scope_of(call))
         if self._lookups.found.isdisjoint(found):
             return found
         told = any(not arg.star for arg in call.args)
-        return [one for one in found if told and self._accepts(one, call)]
+        fitting = [one for one in found if told and self._accepts(one, call)]
+        roots = {self._flow.root(one) for one in fitting if one.kind == "class"}
+        models = any(one.startswith("torch.nn.") for one in roots - self._index.knowledge.named(Wraps).keys())
+        return [one for one in fitting if not models or one not in self._wrapping]
+
+    @cached_property
+    def _wrapping(self) -> set[Scope]:
+        """The functions that wrap what they are given."""
+        wraps = self._index.knowledge.named(Wraps)
+        calls = [call for call in self._index.calls if self._flow.class_called(call) in wraps]
+        wrapped = [(self._index.scope_of(call), dotted(self._flow.wrapped(call))) for call in calls]
+        return {scope for scope, name in wrapped if scope.kind == "function" and name in scope.parameters}
 
     def _accepts(self, meant: Scope, call: cst.Call) -> bool:
         """Whether the arguments that are written down in a call fit a function, or the constructor of a class."""

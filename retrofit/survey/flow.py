@@ -142,7 +142,11 @@ class Flow(Origins):
     def _fails(self, call: cst.Call, function: Scope) -> bool:
         """Whether a call by name ends in a TypeError, for want of arguments, before anything of a function runs."""
         plain = isinstance(call.func, cst.Name) and function.holder is None and not decorators(function)
-        return plain and self._named[call] is function and not takes(function, call)
+        return (
+            plain
+            and self._named[call] is function
+            and not takes(function, call.with_changes(args=self.arguments(call)))
+        )
 
     def _runs(self, call: cst.Call) -> list[cst.BaseExpression]:
         """Return the function that a call is given to run: in processes, or as an optimizer's closure."""
@@ -219,7 +223,7 @@ class Flow(Origins):
         method = function.holder is not None
         parameters = function.parameters[1:] if method and self._binds(call, function) else function.parameters
         spawned = self.spawns(call)
-        given = call.args
+        given = self.arguments(call)
         if spawned or self.starts_process(call):
             passed = argument(call, "args", 1) if spawned else argument(call, "args")
             given = [cst.Arg(passed, star="*")] if passed is not None else []

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.knowledge import Knowledge
 from retrofit.knowledge.kinds import Framework as Library
-from retrofit.knowledge.kinds import Wraps
+from retrofit.knowledge.kinds import MakesConfigured, Wraps
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -31,7 +31,8 @@ _NO_OPTION = re.compile(
 
 def may_wrap(data: bytes, knowledge: Knowledge) -> bool:
     """Whether a file's bytes can hold what wraps a model, imports what does so, or uses one of these libraries."""
-    words = {"import_module", "__import__", *_UNEVEN, *knowledge.last_names(Wraps)}
+    names = knowledge.last_names(Wraps) | knowledge.last_names(MakesConfigured)
+    words = {"import_module", "__import__", *_UNEVEN, *names}
     for library in knowledge.of(Library):
         firsts = {module.partition(".")[0] for module in library.modules}
         words |= set(library.parts) if "torch" in firsts else firsts

@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 
 import libcst as cst
 
+from retrofit.configured import Target
 from retrofit.knowledge import Knowledge, load_knowledge
 from retrofit.source import Source
 from retrofit.survey.gathering import Gathered
@@ -43,6 +44,7 @@ class Index(Gathered):
         inlining: whether what the recipe provides is about to stand in the entry script, and is called there already.
         knowledge: what is known of libraries, None for what the program comes with.
         late: the modules that are imported by a name made at run time.
+        targets: what files of settings say of the classes of which objects are made.
     """
 
     def __init__(
@@ -54,8 +56,9 @@ class Index(Gathered):
         inlining: bool = False,
         knowledge: Knowledge | None = None,
         late: Collection[str] = (),
+        targets: Collection[Target] = (),
     ) -> None:
-        self.provided = provided
+        self.provided, self.targets = provided, targets
         names = {name.rpartition(".")[2] for name in provided}
         defined = {node.name.value for node in source.module.body if isinstance(node, cst.FunctionDef)}
         self.inlined = bool(names) and 2 * len(names & defined) > len(names)
@@ -186,6 +189,11 @@ class Index(Gathered):
             return None
         found = self._member(f"{full}.{node.attr.value}", frozenset())
         return found[0] if len(found) == 1 else None
+
+    def at(self, full: str) -> Scope | None:
+        """Return the class or function of a module that has a full name, None where that is none of the project's."""
+        found = self._member(full, frozenset())
+        return found[0][0].inner.get(found[0][1]) if len(found) == 1 else None
 
     def _imported(self, name: str, scope: Scope, seen: frozenset[tuple[str, str]]) -> list[tuple[Scope, str]]:
         file = self.file_of(scope)

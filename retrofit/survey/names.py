@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.configured import configured
 from retrofit.survey.displays import chosen_of
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import attribute_asked, dotted, last_name
@@ -49,6 +50,7 @@ class Names:
 
     def __init__(self, index: Index) -> None:
         self.index = index
+        self._configured = configured(index)
         self._lineages: dict[Scope, list[Scope]] = {}
         self._variables: dict[tuple[str, Scope], Variable] = {}
         self._classes_with: dict[str, list[Scope]] = defaultdict(list)
@@ -87,7 +89,9 @@ class Names:
         return self._sources.get(variable, [])
 
     def defined(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
-        """Return the local function or class that a name means in ``scope``."""
+        """Return the local function or class that a name means in ``scope``, or that settings name for a call of it."""
+        if (told := self._configured.get(node)) is not None:
+            return told
         if isinstance(node, cst.Call) and (asked := attribute_asked(node)):
             node = cst.Attribute(node.args[0].value, cst.Name(asked))
         name = dotted(node)
@@ -108,6 +112,16 @@ class Names:
         if found in self._properties:
             return None  # what it returns is called
         return self.maker(found) if found is not None and found.kind == "class" else found
+
+    def is_configured(self, node: cst.BaseExpression) -> bool:
+        """Whether a file of settings tells what is called so."""
+        return node in self._configured
+
+    def arguments(self, call: cst.Call) -> Sequence[cst.Arg]:
+        """Return what a call gives the function that it runs: of settings, which come first, what is in them."""
+        if self._configured.get(call.func) is None:
+            return call.args
+        return [*call.args[1:], cst.Arg(call.args[0].value, star="**")]
 
     def maker(self, holder: Scope) -> Scope | None:
         """Return the method of a class that a call of it runs: `__init__`, or the `__new__` of one that has none."""

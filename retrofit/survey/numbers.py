@@ -221,8 +221,12 @@ class Numbers:
         return None
 
     def _changed(self, option: str) -> bool:
-        """Whether an option has another value before the process group tells it."""
+        """Whether an option has another value before the process group tells it.
+
+        What an object of a class of the project has by its name is none: it would have been followed.
+        """
         told = [b for b in self._index.bindings if b.target.rpartition(".")[2] == option and "." in b.target]
+        told = [b for b in told if self._flow.member(b.target, b.statement.scope)[1] != f"self.{option}"]
         return any(b.value is None or not self._of_group(b.value) for b in told)
 
     def _of_group(self, node: cst.BaseExpression) -> bool:

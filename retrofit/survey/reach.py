@@ -16,13 +16,13 @@ from retrofit.survey.scopes import Scope
 def reachable(
     index: Index, flow: Flow, begin: Collection[Scope] | None = None, without: Collection[Scope] = ()
 ) -> set[Scope]:
-    """Return the scopes whose code may run: all of the entry script, and what that mentions, and so on.
+    """Return the scopes whose code may run: the modules' own statements, what these mention, and so on.
 
     A class is mentioned with all its methods, but for those of one by itself that nothing can mean: others call their
     own by that name. A function that is registered by a decorator counts as mentioned.
 
     Args:
-        begin: what runs, None for all of the entry script and the modules' own statements.
+        begin: what runs, None for the modules' own statements.
         without: functions and classes that are not run.
     """
     mentions: dict[Scope, dict[object, cst.BaseExpression]] = defaultdict(dict)
@@ -32,13 +32,14 @@ def reachable(
     for node in named:
         if node in members:
             continue
-        mentions[index.scope_of(node)].setdefault(dotted(node) or node, node)  # a name said twice leads nowhere new
+        said = node if flow.is_configured(node) else dotted(node) or node
+        mentions[index.scope_of(node)].setdefault(said, node)  # a name said twice leads nowhere new
     inner: dict[Scope, list[Scope]] = defaultdict(list)
     for scope in index.scopes:
         if scope.parent is not None:
             inner[scope.parent].append(scope)
     found: set[Scope] = set()
-    waiting = list(begin or ())
+    waiting = [file.scope for file in index.files] if begin is None else [*begin]
     heirs: dict[Scope, list[Scope]] = defaultdict(list)
     if any(one.attr.value == "__subclasses__" for one in index.nodes_of(cst.Attribute)):
         for scope in index.scopes:
@@ -46,9 +47,6 @@ def reachable(
                 heirs[base].append(scope)
     asked = {str(one.evaluated_value) for one in index.nodes_of(cst.SimpleString)}
     methods = _methods_by_themselves(index, flow)
-    if begin is None:
-        waiting = [scope for scope in index.scopes if index.file_of(scope) is index.entry and scope not in methods]
-        waiting += [file.scope for file in index.files]
     while waiting := waiting or [s for s in methods - found - {*without} if s.name in asked and s.parent in found]:
         scope = waiting.pop()
         if scope in found or scope in without:

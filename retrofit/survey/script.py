@@ -9,6 +9,7 @@ from itertools import chain
 
 import libcst as cst
 
+from retrofit.configured import Target
 from retrofit.knowledge import Knowledge
 from retrofit.neighbours import Neighbour
 from retrofit.source import Source
@@ -162,6 +163,7 @@ def survey(
     module: str = "",
     late: Collection[str] = (),
     offered: Sequence[str] = (),
+    targets: Collection[Target] = (),
 ) -> Script:
     """Return every site of a script.
 
@@ -173,8 +175,9 @@ def survey(
         module: the script's own full name, where it imports its package as a module does.
         late: those of the modules that are imported by a name made at run time.
         offered: modules that wrap or train, and that may be imported so.
+        targets: what files of settings say of the classes of which objects are made.
     """
-    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge, late)
+    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge, late, targets)
     flow = Flow(index, choices.module_functions)
     flow = _without_unused(index, flow, choices)
     trainers = Trainers(flow)
@@ -202,7 +205,7 @@ def survey(
     script.rank_flags = find_rank_flags(index)
     numbers = Numbers(flow)
     script.numbers, script.other_gpu = numbers.found(), numbers.other_gpu()
-    reached: Collection[Scope] = reachable(index, flow, [file.scope for file in index.files])
+    reached: Collection[Scope] = reachable(index, flow)
     reached = reached if _train(reached, flow) else index.scopes
     libraries = find_frameworks(index, flow, reached)
     used = [one for one in libraries if one.option or not one.beside]  # not only imported
@@ -516,7 +519,7 @@ def _spawned_numbers(script: Script, flow: Flow) -> set[str]:
 
 
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
-    """Leave out code that the entry script does not use, as far as there is still a training without it."""
+    """Leave out code that the entry script does not run, as far as there is still a training without it."""
     used = reachable(index, flow)
     if used.issuperset(index.scopes):
         return flow

@@ -13,6 +13,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.neighbours import Neighbour
+from retrofit.survey.configured import configured_calls
 from retrofit.survey.flow import Flow
 from retrofit.survey.nodes import dotted, is_choice, method_name, nodes_in, receiver
 from retrofit.survey.scopes import Statement
@@ -448,6 +449,12 @@ class Script(Site):
             CallSite(node=call, index=self.index, anchors={"call": call}) for call in self.index.calls_to(*_IMPORTING)
         ]
         return ", ".join(call.place() for call in calls if not call.literal("name", 0))
+
+    @property
+    def unsettled(self) -> list[CallSite]:
+        """Calls that make what a file of settings names, where nothing tells of which class that is."""
+        calls = [call for call in configured_calls(self.index) if not self.flow.is_configured(call.func)]
+        return [CallSite(node=call, index=self.index, anchors={"call": call}) for call in calls]
 
     def named(self, prefix: str) -> list[Site]:
         """Return where the project uses what has a full name that begins so, whatever it is imported as."""

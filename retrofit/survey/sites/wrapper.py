@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from retrofit.survey.nodes import argument
+from retrofit.survey.nodes import argument, dotted
 from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.sites.base import Site
 
@@ -126,8 +126,12 @@ class Wrapper(Site):
 
     @property
     def unwrapped(self) -> str:
-        """The code of the model as this statement leaves it, but not wrapped."""
-        return (self.operand if self.module else self.target + self.moved) + self.chain
+        """The code of the model as this statement leaves it, but not wrapped, moved under the same condition."""
+        code = (self.operand if self.module else self.target + self.moved) + self.chain
+        choice = self.index.parents[self.anchors["whole"]]
+        if self.chain and isinstance(choice, cst.IfExp) and {dotted(choice.body), dotted(choice.orelse)} != {None}:
+            return self.index.source.code(choice).replace(self.whole, code, 1)
+        return code
 
     @property
     def keeps(self) -> str:

@@ -109,6 +109,7 @@ class _PaiState:
         idle_passes: how many backward passes have not reached it.
         exit_status: with which this process leaves, None where it does not.
         exits: the thread that the helper has let leave, and the code of that exit.
+        exits_at: where it has first left by `sys.exit`, "" where it has not.
         by_gloo: whether its process group was one of gloo's then.
         leaver: the thread that ends what keeps this process.
     """
@@ -205,6 +206,7 @@ class _PaiState:
     idle_passes: int = 0
     exit_status: int | None = None
     exits: tuple[int, Any] = (0, None)
+    exits_at: str = ""
     by_gloo: bool = False
     leaver: threading.Thread | None = None
 

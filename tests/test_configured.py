@@ -1,0 +1,138 @@
+"""What is made of the class that a file of settings names, as hydra makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retrofit.configured import Target, targets
+from retrofit.options import Options
+from retrofit.plan import Plan, make_plan
+from tests.helpers import code, recipe
+
+AGENT = """
+from torch import nn, optim
+from torch.nn.parallel import DistributedDataParallel
+
+class Agent:
+    def __init__(self, width, lr):
+        self.model = DistributedDataParallel(nn.Linear(8, width))
+        self.optimizer = optim.Adam(self.model.parameters(), lr=lr)
+
+    def update(self, x, y):
+        self.optimizer.zero_grad()
+        nn.functional.mse_loss(self.model(x), y).backward()
+        self.optimizer.step()
+"""
+MAIN = """
+import hydra
+import torch
+
+@hydra.main(config_path="conf", config_name="train")
+def main(cfg):
+    agent = MADE
+    for epoch in range(cfg.epochs):
+        agent.update(torch.randn(4, 8), torch.randn(4, 1))
+        val_loss = agent.evaluate()
+
+main()
+"""
+CONFIG = """
+epochs: 10  # of training
+agent:
+  _target_: agent.Agent
+  width: 16
+  lr: 0.01
+"""
+OTHER = CONFIG.replace("agent.Agent", "other.Agent")
+FILES = {"agent.py": AGENT, "other.py": AGENT, "conf/train.yaml": CONFIG}
+KEYED, UNKEYED = "hydra.utils.instantiate(cfg.agent)", "hydra.utils.instantiate(cfg)"
+
+Planner = Callable[..., Plan]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Planner:
+    """Return a function that plans an apply on a script that makes what trains by an expression."""
+
+    def make(made: str, files: dict[str, str]) -> Plan:
+        for name, text in {".git/x": "", **files, "main.py": MAIN.replace("MADE", made)}.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(code(text) if name.endswith(".py") else text)
+        options = Options(metric="val_loss", mode="min")
+        return make_plan(tmp_path / "main.py", "main.py", recipe(), options)
+
+    return make
+
+
+def told_of(plan: Plan) -> list[tuple[str, int]]:
+    return [(one.code, one.line) for one in plan.questions]
+
+
+@pytest.mark.parametrize(
+    ("made", "further"),
+    [
+        (KEYED, {}),
+        ("hydra.utils.instantiate(cfg['agent'], lr=0.1)", {}),
+        (KEYED, {"conf/test.yaml": OTHER}),  # of which the script reads none
+        (KEYED, {"conf/train.yaml": "what: agent.Agent\nagent:\n  _target_: ${what}\n"}),
+        (KEYED, {"conf/train.yaml": "epochs: 9\n", "conf/agent/one.yaml": "_target_: agent.Agent\nwidth: 16\n"}),
+        (KEYED, {"conf/train.yaml": f"{CONFIG}test:\n  _target_: other.Agent\n"}),  # under another key
+        (UNKEYED, {}),
+    ],
+)
+def test_what_trains_is_the_class_that_the_settings_name(plan: Planner, made: str, further: dict[str, str]) -> None:
+    found = plan(made, {**FILES, **further})
+    assert not found.questions
+    assert {one.path.name for one in found.files} >= {"main.py", "agent.py"}
+
+
+@pytest.mark.parametrize(
+    ("made", "further"),
+    [
+        (KEYED, {"conf/train.yaml": "epochs: 9\n"}),
+        (KEYED, {"conf/train.yaml": "epochs: 9\n", "conf/a.yaml": CONFIG, "conf/b.yaml": OTHER}),
+        (KEYED, {"conf/train.yaml": CONFIG.replace("agent:", "test:")}),
+        (KEYED, {"conf/train.yaml": f"{CONFIG}  _partial_: true\n"}),  # nothing is made
+        (UNKEYED, {"conf/train.yaml": f"{CONFIG}test:\n  _target_: other.Agent\n"}),
+    ],
+)
+def test_which_class_it_is_is_asked_where_settings_do_not_tell(
+    plan: Planner, made: str, further: dict[str, str]
+) -> None:
+    assert told_of(plan(made, {**FILES, **further})) == [
+        ("PAI101", code(MAIN).splitlines().index("    agent = MADE") + 1)
+    ]
+
+
+def test_nothing_is_asked_of_what_a_library_makes(plan: Planner) -> None:
+    found = plan(KEYED, {"conf/train.yaml": "agent:\n  _target_: torch.nn.Linear\n"})
+    assert told_of(found)[0] == ("PAI101", 1)
+
+
+def test_targets_are_read_with_their_keys(tmp_path: Path) -> None:
+    text = """
+here: pkg.There  # used below
+net:
+  parts:
+    _target_: "pkg.Part"
+    size: 3
+  _target_: pkg.Net
+optimizer:
+  _partial_: true
+  _target_: pkg.Adam
+last:
+  _target_: ${here}
+unknown:
+  _target_: ${oc.env:NET}
+"""
+    (tmp_path / "train.yaml").write_text(text)
+    (tmp_path / "other.txt").write_text("_target_: pkg.Other\n")
+    assert [*targets(tmp_path)] == [
+        Target("train", "parts", "pkg.Part"),
+        Target("train", "net", "pkg.Net"),
+        Target("train", "last", "pkg.There"),
+        Target("train", "unknown", "${oc.env:NET}"),
+    ]
