@@ -3737,6 +3737,23 @@ def test_what_validation_knows_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        pytest.param("errors[task]", ["errors[task]"], id="in the sum's place"),
+        pytest.param("means[task]", ["sum(errors[task]) / len(errors[task])"], id="beside it"),
+    ],
+)
+def test_a_mean_that_is_kept_as_an_item_is_proposed_as_that(kept: str, told: list[str]) -> None:
+    mean = "sum(errors[task]) / len(errors[task])"
+    text = (
+        "def validate():\n    errors = {'ctc': []}\n    for x in valid:\n        errors['ctc'].append(rate(model(x)))\n"
+    )
+    text += f"    for task in ['ctc']:\n        {kept} = {mean}\n"
+    found = survey_of(text + script("validate()"))
+    assert ([name for name, _ in found.measures], found.scores) == (told, [])
+
+
+@pytest.mark.parametrize(
     ("mean", "told"),
     [
         ("val_loss = val_loss / n", "val_loss"),
