@@ -145,6 +145,12 @@ def clocked(last: str) -> Swaps:
     return before("import time\nbegun = time.time()\n", "best = 0\n"), scored(SCORE + last)
 
 
+def staged(head: str, optimizer: str = OPTIMIZER) -> Swaps:
+    """Return the swap that puts the training into a loop, with an optimizer in each of its turns."""
+    training = PLAIN[PLAIN.index(EPOCHS) :].rstrip("\n") + "\n"
+    return ((training, f"{head}\n{inner(optimizer + training)}"),)
+
+
 def unused(text: str) -> str:
     """Return code behind a `raise`."""
     return f"def old(model):\n    raise NotImplementedError\n{inner(text)}\n"
@@ -266,6 +272,15 @@ QUESTIONS: dict[str, Question] = {
             "a time that is told": clocked("if time.time() - begun > 60:\n    print(acc)\n"),
             "a batch loop of its own": clocked("for x in loader:\n    if time.time() - begun > 60:\n        break\n"),
             "what the time is kept beside": clocked("spent = time.time() - begun\nif acc > 0.9:\n    break\n"),
+        },
+    ),
+    "PAI011 3": Question(
+        staged("for stage in stages:"),
+        {
+            "runs": staged("for run in range(3):"),
+            "a single one": staged("for stage in [args.stage]:"),
+            "one optimizer for all": staged("for stage in stages:", ""),
+            "until it goes through": staged("while True:"),
         },
     ),
     "PAI011 2": Question(

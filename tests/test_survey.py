@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import indent
 
@@ -2479,7 +2480,9 @@ def test_score_within_the_loop_over_batches_is_handed_over_there_where_steps_end
     text = script(f"{end}\nlog()").replace("for epoch in range(10):", head).replace("optimizer.step()\n", batch)
     (score,) = survey_of(text).scores
     assert (score.in_turn, score.guarded, score.condition) == (in_turn, not in_turn, "n % 5 == 0")
-    assert score.index.source.code(score.anchors["report"]).startswith("if acc > best" if in_turn else "log()")
+    ahead = ("epoch += 1", "for x, y")  # of what ends the training
+    place = "if acc > best" if in_turn else ahead if "break" in end else "log()"
+    assert score.index.source.code(score.anchors["report"]).startswith(place)
 
 
 @pytest.mark.parametrize(
@@ -3736,6 +3739,23 @@ def test_what_validation_knows_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        pytest.param("errors[task]", ["errors[task]"], id="in the sum's place"),
+        pytest.param("means[task]", ["sum(errors[task]) / len(errors[task])"], id="beside it"),
+    ],
+)
+def test_a_mean_that_is_kept_as_an_item_is_proposed_as_that(kept: str, told: list[str]) -> None:
+    mean = "sum(errors[task]) / len(errors[task])"
+    text = (
+        "def validate():\n    errors = {'ctc': []}\n    for x in valid:\n        errors['ctc'].append(rate(model(x)))\n"
+    )
+    text += f"    for task in ['ctc']:\n        {kept} = {mean}\n"
+    found = survey_of(text + script("validate()"))
+    assert ([name for name, _ in found.measures], found.scores) == (told, [])
+
+
+@pytest.mark.parametrize(
     ("mean", "told"),
     [
         ("val_loss = val_loss / n", "val_loss"),
@@ -3963,6 +3983,24 @@ def validation_epoch(epoch):
         EER = tune(scores, labels)
         writer.add_scalar('eer', EER, epoch)
 """
+
+
+@pytest.mark.parametrize(
+    ("taken", "later", "found"),
+    [
+        ("total_loss, seen", "val_loss = total_loss / seen", ["val_loss"]),
+        ("total_loss, seen", "val_loss = float(total_loss / max(seen, 1))", ["val_loss"]),
+        ("total_loss, seen", "share = total_loss / seen", ["total_loss"]),
+        ("total_loss, seen", "val_loss = seen / total_loss", ["total_loss"]),
+        ("total_loss, seen", "val_loss = total_loss / batches", ["total_loss"]),
+        ("val_loss, acc", "error = val_loss / acc", ["val_loss"]),
+    ],
+)
+def test_a_total_that_is_divided_by_the_number_beside_it_counts_as_the_mean(
+    taken: str, later: str, found: list[str]
+) -> None:
+    scores = survey_of(script(f"{taken} = validate(model)\n{later}\nprint({later.partition(' ')[0]})")).scores
+    assert [score.expression for score in scores] == found
 
 
 def test_a_value_of_a_validation_of_several_sets_is_proposed_and_can_be_named() -> None:
@@ -4790,6 +4828,11 @@ def test_direction_that_a_name_tells(name: str, direction: str) -> None:
             False, "folds = [0] if one else range(5)\nfor fold in folds:\n    main()", "line 8", id="one or several"
         ),
         pytest.param(False, "main()\nfor fold in folds:\n    main()", "", id="once without it"),
+        pytest.param(False, "best = [main() for fold in folds]", "line 7", id="a fold in a comprehension"),
+        pytest.param(False, "best = max(f(main()) for fold in folds)", "line 7", id="the best of the folds"),
+        pytest.param(False, "best = [main() for seed in seeds]", "", id="seeds in a comprehension"),
+        pytest.param(False, "best = [main() for fold in [args.fold]]", "", id="one fold in a comprehension"),
+        pytest.param(False, "best = [acc for acc in main()]", "", id="what comes of it"),
         pytest.param(False, "while True:\n    main()", "", id="until it goes through"),
         pytest.param(True, "main()", "", id="one model for several stages"),
     ],
@@ -4800,8 +4843,8 @@ def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, 
     body = "def main():\n    model = DDP(Net())\n" + indent(train, "    ")
     (loop,) = survey_of(DDP + body + call).loops
     assert loop.repeated == repeated
-    several = "\n    main()" in call and "[args.fold]" not in call and "[0])" not in call
-    assert bool(loop.repeats) == (several or staged)
+    several = re.search(r"\n    main|main\S* for", call) and "[args.fold]" not in call and "[0])" not in call
+    assert bool(loop.repeats) == (bool(several) or staged)
 
 
 # Arguments

@@ -13,7 +13,6 @@ from retrofit.survey.adversaries import steps_another
 from retrofit.survey.conditions import never_runs
 from retrofit.survey.counters import counts_turns, given_in, handed_through, increments, read_in
 from retrofit.survey.flow import Flow
-from retrofit.survey.holders import ADDING
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import last_turns
 from retrofit.survey.nodes import (
@@ -29,16 +28,12 @@ from retrofit.survey.nodes import (
     wholes_of,
 )
 from retrofit.survey.order import defines, leading_to, may_lack_value, runs_always, ways_to
+from retrofit.survey.repetitions import comprehended, has_one_item, last_part, repeats_itself
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
 #: What a loop over epochs calls its variable.
 _EPOCH = re.compile(r"(\w+_)?(epochs?|ep)(_?(i|id|idx|index|n|no|num|number))?", re.IGNORECASE)
-
-#: What a loop goes through of which each is the same training again.
-_SAME_AGAIN = re.compile(
-    r"(?<![a-z])(seeds?|runs?|ite?rs?|repeats?|repetitions?|trials?|reps?)(?![a-z])", re.IGNORECASE
-)
 
 #: A function or class by such a name finds a learning rate.
 _FINDS_RATE = re.compile(
@@ -101,7 +96,7 @@ def find_loops(
     for loop in found.values():
         loop.training = training
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
-        by_epoch = _EPOCH.fullmatch(_last(loop.target)) or _counts_epochs(loop)
+        by_epoch = _EPOCH.fullmatch(last_part(loop.target)) or _counts_epochs(loop)
         alone = not by_epoch and any(loops[:1] == [loop.statement] for loops in ways)  # a step of its own
         loop.by_iteration = all(
             _accumulates(index, flow, part) or (alone and steps_another(index, flow, part, loop.statement))
@@ -113,6 +108,9 @@ def find_loops(
         outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]
         outer = [part for part in dict.fromkeys(outer) if not trains_once(flow, part, loop)]
         loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in outer]
+        listed = comprehended(flow, loop.statement)
+        loop.repeats += [(index.source.code(one).strip(), index.place(one, loop.file)) for one in listed]
+        loop.onward = [told for part, told in zip(outer, loop.repeats, strict=False) if _trains_on(index, flow, part)]
         loop.leftovers = leftovers(loop.statement, flow)
         loop.result = _result(index, flow, loop)
         loop.leaving = _leaving(loop)
@@ -192,7 +190,7 @@ def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) ->
 
 def _goes_on(index: Index, flow: Flow, loop: EpochLoop) -> bool:
     """Whether the turns of a loop train one model further, rather than each another one: of a fold, a seed."""
-    return not repeats_itself(loop.statement) and not _begins_anew(index, flow, loop.statement)
+    return not repeats_itself(loop.node) and not _begins_anew(index, flow, loop.statement)
 
 
 def _of_stages(
@@ -311,7 +309,7 @@ def _is_made_of(index: Index, flow: Flow, call: cst.Call, parts: Collection[cst.
 def _counts_epochs(site: EpochLoop) -> bool:
     """Whether what limits a loop is a number of epochs by its name: `range(args.n_epochs)`."""
     limit = site.anchors["range"]
-    return any(re.search(r"(?<!per_)(?<!per)epoch", _last(name), re.IGNORECASE) for name in names_in(limit))
+    return any(re.search(r"(?<!per_)(?<!per)epoch", last_part(name), re.IGNORECASE) for name in names_in(limit))
 
 
 def _before_repeats(
@@ -335,13 +333,19 @@ def _within_repeats(flow: Flow, loops: list[Statement]) -> list[Statement]:
     around = [(part, part.node) for part in loops[1:]]
     again = [
         isinstance(node, cst.For)
-        and (repeats_itself(part) or _has_one_item(flow, _gone_through(index, node.iter), part.scope))
+        and (repeats_itself(node) or has_one_item(flow, _gone_through(index, node.iter), part.scope))
         for part, node in around
     ]
     return loops[:1] if all(again) else loops
 
 
-def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
+def _trains_on(index: Index, flow: Flow, loop: Statement) -> bool:
+    """Whether each turn of a loop trains the model of the turn before by an optimizer of its own, as in stages."""
+    stages = isinstance(loop.node, cst.For) and not repeats_itself(loop.node)
+    return stages and _begins_anew(index, flow, loop, Optimizer) and not _begins_anew(index, flow, loop, Wraps)
+
+
+def _begins_anew(index: Index, flow: Flow, loop: Statement, *kinds: type[Optimizer] | type[Wraps]) -> bool:
     """Whether each turn of a loop wraps a model, or builds an optimizer, perhaps by a library that gets its class."""
     running = called_in(index, flow, loop)
     mentioned = [
@@ -350,7 +354,7 @@ def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
         if dotted(call.func) != "isinstance" and not _resets(index, call, loop)
         for node in (call.func, *(arg.value for arg in call.args))
     ]
-    return any(not index.knowledge.named(kind).keys().isdisjoint(mentioned) for kind in (Optimizer, Wraps))
+    return any(not index.knowledge.named(kind).keys().isdisjoint(mentioned) for kind in kinds or (Optimizer, Wraps))
 
 
 def _resets(index: Index, call: cst.Call, loop: Statement) -> bool:
@@ -376,7 +380,7 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
     validating = [
         call
         for call in index.calls_in(statement)
-        if VALIDATES.search(_last(dotted(call.func) or ""))
+        if VALIDATES.search(last_part(dotted(call.func) or ""))
         if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).ancestors)
     ]
     return _for_loop(index, flow, statement, node) if validating else None
@@ -408,7 +412,7 @@ def _steps(index: Index, flow: Flow, loop: Statement) -> bool:
 
 def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:
     """Whether turns of one step each are no epochs: by the loop's kind and name, or as each has its own batch."""
-    if _EPOCH.fullmatch(_last(loop.target)):
+    if _EPOCH.fullmatch(last_part(loop.target)):
         return False
     if isinstance(loop.node, cst.For) and not _counts(index, flow, loop.statement, loop.node):
         return True
@@ -453,14 +457,14 @@ def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For, *furt
     """
     origins = flow.origins(_gone_through(index, node.iter, "list", *further), statement.scope)
     made = [_gone_through(index, origin.node, "list", *further) for origin in origins]
-    return {_last(dotted(one.func) or "") if isinstance(one, cst.Call) else "" for one in made}
+    return {last_part(dotted(one.func) or "") if isinstance(one, cst.Call) else "" for one in made}
 
 
 def _gone_through(index: Index, iterable: cst.BaseExpression, *further: str) -> cst.BaseExpression:
     """Return what a loop goes through, within a progress bar, `enumerate` and what a recipe has put around it."""
     while isinstance(iterable, cst.Call) and iterable.args:
         names = {"enumerate", *index.knowledge.last_names(GoesOver), *further}
-        if _last(dotted(iterable.func) or "") not in names and not index.is_provided(iterable.func):
+        if last_part(dotted(iterable.func) or "") not in names and not index.is_provided(iterable.func):
             break
         iterable = iterable.args[0].value
     return iterable
@@ -520,24 +524,12 @@ def _exits(index: Index, node: cst.CSTNode) -> bool:
     return done and index.qualified(call.func) in ("sys.exit", "exit", "quit")
 
 
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-def repeats_itself(loop: Statement) -> bool:
-    """Whether a `for` loop does the same in each turn but for chance, by its names: one of seeds, runs or trials."""
-    node = loop.node
-    return isinstance(node, cst.For) and any(
-        _SAME_AGAIN.search(n) for n in (*names_in(node.target), *names_in(node.iter))
-    )
-
-
 def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
     """Whether a `for` loop around the epoch loop gets there once: by one turn, as it is left, picks that or is fed."""
     index, node = flow.index, outer.node
     if not isinstance(node, cst.For):
         return False
-    if _has_one_item(flow, _gone_through(index, node.iter), outer.scope) or _is_fed_by(flow, outer, node, loop):
+    if has_one_item(flow, _gone_through(index, node.iter), outer.scope) or _is_fed_by(flow, outer, node, loop):
         return True
     inside = {part for part in leading_to([loop], flow) if outer in part.path[:-1]}
     variable = index.source.code(node.target)
@@ -566,17 +558,6 @@ def _is_fed_by(flow: Flow, outer: Statement, node: cst.For, loop: EpochLoop) -> 
     fed = [isinstance(one, cst.Call) and flow.called(one) is loop.scope for one in made]
     yields = (one for one in nodes_in(loop.node) if isinstance(one, cst.Yield))
     return fed == [True] and any(index.scope_of(one) is loop.scope for one in yields)
-
-
-def _has_one_item(flow: Flow, items: cst.BaseExpression, scope: Scope) -> bool:
-    """Whether a loop goes through a list that is written down with one item, and that nothing makes longer."""
-    index, name = flow.index, dotted(items)
-    lists = [one.node for one in flow.origins(items, scope)]
-    held = [one.elements for one in lists if isinstance(one, (cst.List, cst.Tuple))]
-    grown = {_last(dotted(one) or "") for _, one in index.method_calls(*ADDING)}
-    grown.update(_last(b.target) for b in index.bindings if increments(b))
-    alone = all(len(items) == 1 and isinstance(items[0], cst.Element) for items in held)
-    return 0 < len(held) == len(lists) and alone and (name is None or _last(name) not in grown)
 
 
 def leftovers(statement: Statement, flow: Flow) -> list[Statement]:

@@ -47,7 +47,7 @@ from retrofit.survey.handovers import (
 )
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once, validation_at
+from retrofit.survey.loops import called_in, find_loops, head, trains_once, validation_at
 from retrofit.survey.minimums import find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
 from retrofit.survey.nodes import argument, mentions
@@ -58,6 +58,7 @@ from retrofit.survey.origins import Origin
 from retrofit.survey.partings import find_partings
 from retrofit.survey.planned_counts import find_planned_counts
 from retrofit.survey.reach import reachable
+from retrofit.survey.repetitions import comprehended, repeats_itself
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scopes import Scope, Statement
@@ -561,8 +562,10 @@ def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
     ways = list(flow.enclosing_loops(loop.statement))
     built = [part for model in models for way in flow.enclosing_loops(model.statement) for part in way]
     around = [part for part in ways[0][1:] if isinstance(part.node, cst.For) and part in built]
-    around = [part for part in around if not trains_once(flow, part, loop) and not repeats_itself(part)]
-    return next((loop.index.place(p.node, loop.file) for p in around if all(p in way for way in ways)), "")
+    found: list[cst.CSTNode] = [p.node for p in around if not trains_once(flow, p, loop) and all(p in w for w in ways)]
+    built_so = {one for model in models for one in comprehended(flow, model.statement)}
+    found += [one for one in comprehended(flow, loop.statement) if one in built_so]
+    return next((loop.index.place(node, loop.file) for node in found if not repeats_itself(node)), "")
 
 
 def _without_others(index: Index, flow: Flow, choices: Choices) -> tuple[Flow, list[Wrapper], list[Wrapper]]:

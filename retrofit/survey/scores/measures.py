@@ -188,7 +188,12 @@ class _Dropped:
             ratio, whole = None if meter else _ratio_of(index, binding), bare_of(value) if value is not None else None
             if ratio is not None and ratio is not whole:  # else the sum's own name is that of its mean
                 named = [b for b in index.bindings if direction_of(b.target) and b.value is not None]
-                if not any(ratio is bare_of(b.value) for b in named if b.value is not None):  # else it has a name
+                kept = [one for one in index.items if one.value is not None and bare_of(one.value) is ratio]
+                if kept and mentions(
+                    ratio, [kept[0].target.partition("[")[0]]
+                ):  # it stands there in the place of the sum
+                    yield kept[0].target, kept[0].statement.node
+                elif not any(ratio is bare_of(b.value) for b in named if b.value is not None):  # else it has a name
                     yield index.source.code(ratio), ratio
                 continue
             if meter or not _in_turns(binding) or _after_batches(binding):
