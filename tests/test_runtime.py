@@ -1245,6 +1245,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (modules_perforatedai.PAINeuronModule, "__getstate__"), (modules_perforatedai, "filter_backward"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "save_file"), (utils_perforatedai, "load_net"),
+        (utils_perforatedai, "load_net_from_dict"),
         (torch.nn.Module, "_named_members"), (torch.nn.Module, "named_children"),
         (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
         (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),
