@@ -652,6 +652,13 @@ def test_models_of_one_name_are_told_apart() -> None:
     assert survey_of(RUNS).answers == ["pretrain.model", "self.model", "Runner.model"]
 
 
+def test_models_that_get_their_names_by_one_statement_are_not_told_apart() -> None:
+    """The code that builds them is no answer that `--model` takes."""
+    text = DDP + "a, b = DDP(A(3)), DDP(B(4))\nfor e in range(3):\n    a(b(x)).backward()\n"
+    survey = survey_of(text)
+    assert (len(survey.groups), survey.answers) == (2, [])
+
+
 def test_models_of_one_name_in_one_function_are_not_told_apart() -> None:
     text = DDP + "a = DDP(A())\nb = a\na = DDP(B())\nfor e in range(3):\n    a(b(x)).backward()\n"
     assert survey_of(text).answers == []

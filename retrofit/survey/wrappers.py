@@ -216,7 +216,8 @@ def _naming(wrapper: Wrapper, flow: Flow) -> list[Binding]:
 def told_apart(groups: list[list[Wrapper]]) -> list[str]:
     """Return the shortest answer that means one group of wrappers and no other, for each; "" where there is none."""
     meant = [{name for one in group for name in _names(one)} for group in groups]
-    return unlike([_answers(group[0]) for group in groups], meant)
+    named = [[name for name in _answers(group[0]) if "(" not in name] for group in groups]  # no call is an answer
+    return unlike(named, meant)
 
 
 def unlike(offered: list[list[str]], meant: Sequence[Collection[str]]) -> list[str]:
