@@ -125,20 +125,47 @@ def test_the_scripts_own_parser_has_the_options_otherwise(tmp_path: Path, lines:
     assert "take_options" not in new
 
 
-def test_a_command_line_that_is_read_on_import_elsewhere_is_asked_about(tmp_path: Path) -> None:
-    parser = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float)\n"
-    (tmp_path / "options.py").write_text(
-        f"{parser}parser.add_argument('--epochs', type=int)\nargs = parser.parse_args()\n"
-    )
+_READ = {
+    "by argparse": "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float)\n"
+    "parser.add_argument('--epochs', type=int)\nargs = parser.parse_args()\n",
+    "by a parser of its own": "import argparse\n\n\nclass Parser(argparse.ArgumentParser):\n    pass\n\n\n"
+    "def read():\n    return Parser().parse_args()\n\n\nargs = read()\n",
+}
+
+
+def _read_elsewhere(folder: Path, read: str, imported: str) -> Plan:
+    (folder / "options.py").write_text(read)
     start = SCRIPT.index("    parser = ")
     text = SCRIPT[:start] + "    config = Config(**vars(args))\n" + SCRIPT[SCRIPT.index(_PARSED) + len(_PARSED) :]
-    (tmp_path / "train.py").write_text(text.replace("import argparse\n", "from options import args\n"))
-    [question] = plan_of_project(tmp_path / "train.py").questions
-    assert (question.code, "`vars(args)`" in question.message, "options.py" in question.message) == (
-        "PAI002",
-        True,
-        True,
-    )
+    (folder / "train.py").write_text(text.replace("import argparse\n", f"{imported}\n"))
+    return plan_of_project(folder / "train.py")
+
+
+@pytest.mark.parametrize("read", _READ.values(), ids=_READ)
+@pytest.mark.parametrize("imported", ["from options import args", "from between import args"])
+def test_the_helper_takes_them_before_a_module_reads_the_command_line_as_it_is_imported(
+    tmp_path: Path, read: str, imported: str
+) -> None:
+    (tmp_path / "between.py").write_text("from options import args\n")
+    new = rewritten(_read_elsewhere(tmp_path, read, imported))
+    assert new.index("import pai_distributed") < new.index("pai_distributed.take_options()") < new.index(imported)
+
+
+def test_a_command_line_that_is_read_by_the_package_of_the_script_is_asked_about(tmp_path: Path) -> None:
+    """That has read it before the script begins."""
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text(_READ["by argparse"])
+    [question] = _read_elsewhere(package, "", "from package import args").questions
+    assert question.code == "PAI002"
+    assert "`vars(args)`" in question.message
+    assert "__init__.py" in question.message
+
+
+def test_a_module_that_reads_it_in_a_function_is_imported_as_ever(tmp_path: Path) -> None:
+    read = _READ["by a parser of its own"].replace("\n\nargs = read()", "")
+    new = rewritten(_read_elsewhere(tmp_path, f"{read}args = {{}}\n", "from options import args"))
+    assert new.index("from options import args") < new.index("pai_distributed.take_options()")
 
 
 REPLACED = {

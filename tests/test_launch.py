@@ -396,6 +396,16 @@ def test_initialisation_that_fails(run: Run, status: int) -> None:
     assert len(run.calls) == 1
 
 
+@pytest.mark.parametrize("status", [1, 2])
+def test_a_starter_of_processes_may_fail_once_they_have_initialised(run: Run, status: int) -> None:
+    """It asks them for what they have trained: `print(results["best"])`."""
+    run.program("python", FAKE_PYTHON)
+    run.write("complete()", initialise=INITIALISE.replace("exit(0)", f"exit({status})"), launcher="python")
+    assert run() == 0, run.said
+    assert f"Initialisation left with status {status}, but only after it was complete." in run.said
+    assert len(run.calls) == 2
+
+
 @pytest.mark.parametrize("old", [False, True])
 def test_initialisation_that_writes_nothing(run: Run, old: bool) -> None:
     if old:

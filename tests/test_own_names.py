@@ -268,6 +268,21 @@ def test_the_library_saves_and_loads_by_its_own_names(helper: ModuleType, grown:
     assert all(value.equal(before[name]) for name, value in loaded.state_dict().items())
 
 
+def test_buffers_that_a_model_gets_as_it_runs_are_loaded_before_it_has(helper: ModuleType, grown: Any) -> None:
+    import torch
+
+    sizes = {"made": 3, "filled": 4, "widened": 5}
+    for name, size in sizes.items():
+        grown[2].register_buffer(name, torch.full((size,), 7.0))
+    grown[2].note = torch.ones(2)  # no buffer
+    helper.UPA.save_net(grown, "PAI", "kept")
+    del grown[2].made
+    grown[2].filled, grown[2].widened = None, torch.zeros(2)
+    loaded = helper.UPA.load_net(grown, "PAI", "kept")
+    assert all(loaded[2].get_buffer(name).equal(torch.full((size,), 7.0)) for name, size in sizes.items())
+    assert loaded[2].note.equal(torch.ones(2))
+
+
 @pytest.mark.parametrize("which", ["model", "grown"])
 def test_replicas_have_the_modules_of_the_library(
     which: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -1347,6 +1347,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (modules_perforatedai.PAINeuronModule, "__getstate__"), (modules_perforatedai, "filter_backward"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "save_file"), (utils_perforatedai, "load_net"),
         (safetensors.torch, "serialize_file"),
+        (utils_perforatedai, "load_net_from_dict"),
         (torch.nn.Module, "_named_members"), (torch.nn.Module, "named_children"),
         (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
         (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),
@@ -1492,6 +1493,8 @@ def test_without_wrapper(helper: ModuleType) -> None:
     wrapper._set_static_graph()
     with wrapper.no_sync(), wrapper.join(throw_on_early_termination=True):
         wrapper.require_backward_grad_sync = False
+    assert (wrapper.join_device, wrapper.join_process_group) == (wrapper.device, None)  # without a process group
+    assert wrapper.join_hook(divide_by_initial_world_size=True).main_hook() is None
     assert list(wrapper.state_dict()) == [f"module.{name}" for name in model.state_dict()]
     assert wrapper(torch.ones(1, 2)).equal(model(torch.ones(1, 2)))
     assert wrapper.append == model.append  # for `model.module if isinstance(model, DDP) else model`

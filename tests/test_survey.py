@@ -260,6 +260,8 @@ def test_keyword_arguments_are_told() -> None:
     [
         pytest.param("with model.no_sync():\n    pass", True, id="no_sync anywhere"),
         pytest.param("with model.join():\n    pass", True, id="join anywhere"),
+        pytest.param("with torch.distributed.algorithms.Join([model, optimizer]):\n    pass", True, id="joined"),
+        pytest.param("with torch.distributed.algorithms.Join([optimizer]):\n    pass", False, id="another one joined"),
         pytest.param("model.register_comm_hook(None, hook)", True, id="a hook for what is communicated"),
         pytest.param("model._set_static_graph()", True, id="a static graph"),
         pytest.param("print(','.join(names), os.path.join(folder, name))", False, id="another join"),
@@ -649,6 +651,13 @@ def test_model_choice_leaves_out_the_functions_that_train_others(
 
 def test_models_of_one_name_are_told_apart() -> None:
     assert survey_of(RUNS).answers == ["pretrain.model", "self.model", "Runner.model"]
+
+
+def test_models_that_get_their_names_by_one_statement_are_not_told_apart() -> None:
+    """The code that builds them is no answer that `--model` takes."""
+    text = DDP + "a, b = DDP(A(3)), DDP(B(4))\nfor e in range(3):\n    a(b(x)).backward()\n"
+    survey = survey_of(text)
+    assert (len(survey.groups), survey.answers) == (2, [])
 
 
 def test_models_of_one_name_in_one_function_are_not_told_apart() -> None:
@@ -5507,6 +5516,23 @@ def test_model_is_finished_after_what_a_library_tells_of_it(building: str, last:
     assert model.code.strip().splitlines()[0] == last
 
 
+@pytest.mark.parametrize(
+    ("layer", "run", "last"),
+    [
+        pytest.param("LazyLinear(2)", "model(x)", "model(x)", id="called"),
+        pytest.param("LazyLinear(2)", "with torch.no_grad():\n    y = model(x)", "with torch.no_grad():", id="within"),
+        pytest.param("LazyLinear(2)", "shape(model)", "shape(model)", id="in a function"),
+        pytest.param("LazyLinear(2)", "other(x)", "model = Net()", id="another model"),
+        pytest.param("Linear(2, 2)", "model(x)", "model = Net()", id="no lazy layer"),
+        pytest.param("Linear(2, 2)", "shape(model)", "model = Net()", id="no lazy layer, in a function"),
+    ],
+)
+def test_model_of_lazy_layers_is_finished_after_its_first_forward_pass(layer: str, run: str, last: str) -> None:
+    shape = f"def shape(net):\n    return net(torch.zeros(1, 2)).shape\n\n\nhead = torch.nn.{layer}\n"
+    (model,) = survey_of(script().replace("model = Net()", f"{shape}model = Net()\n{run}")).models
+    assert model.code.strip().splitlines()[0] == last
+
+
 def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
     text = script()
     head, _, rest = text.partition("model = Net()")
@@ -5664,6 +5690,21 @@ def test_layer_that_is_put_into_the_model_where_it_is_built_is_of_the_building(c
     text = script().replace("\n\n", f"\n{functions}\n", 1).replace("model = Net()", f"model = Net()\n{change}")
     survey = survey_of(text)
     assert (survey.disorder, survey.models[0].code.strip()) == ("", change)
+
+
+@pytest.mark.parametrize("change", ["adapt(net)", "net.fc = torch.nn.Linear(3, 4)", "setattr(net, name, Adapted(net))"])
+@pytest.mark.parametrize("told", [False, True])
+def test_a_function_that_builds_a_model_with_its_layers_builds_another_one_later(change: str, told: bool) -> None:
+    """What it puts into that one is of no concern, unless the function also leads to the training."""
+    functions = _PUTS_IN.partition("def run")[0]
+    build = f"def build():\n    net = Net()\n    {change}\n    return net\n\n\n"
+    head, _, rest = script().partition("model = Net()\n")
+    if told:
+        body = f"net = Net()\nmodel = net\n{rest}".replace("for epoch", f"{change}\nfor epoch", 1)
+        text = f"{head}{functions}def run():\n{indent(body, '    ')}\n\nrun()\nother = run()\n"
+    else:
+        text = f"{head}{functions}{build}model = build()\n{rest}\nother = build()\n"
+    assert ("another layer" in survey_of(text).disorder) == told
 
 
 @pytest.mark.parametrize(

@@ -81,10 +81,22 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
 
 
 def first_reading(index: Index, flow: Flow) -> Statement | None:
-    """Return the entry script's own statement that is the first to read the command line, None for none."""
+    """Return the entry script's own statement that is the first to read the command line, None for none.
+
+    That may be an import of a module that reads it as it is imported, perhaps by another one.
+    """
     reading = [index.statement(call) for call, _ in index.method_calls(*_PARSE_METHODS) if _reads(call, flow)]
-    ways = [way.path[0] for one in reading for way in flow.leading(one) if way.scope is index.scope]
-    return min(ways, key=lambda way: way.order, default=None)
+    ways = [way for one in reading for way in flow.leading(one)]
+    early = {index.file_of(way.scope).name for way in ways if way.scope.parent is None} - {index.entry.name}
+    while more := {file.name for file in index.files if any(name in early for _, name in file.imports)} - early:
+        early |= more
+    own = [way.path[0] for way in ways if way.scope is index.scope]
+    own += [
+        statement.path[0]
+        for statement, name in index.entry.imports
+        if name in early and statement.scope is index.scope and not f"{index.entry.package}.".startswith(f"{name}.")
+    ]
+    return min(own, key=lambda way: way.order, default=None)
 
 
 def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:

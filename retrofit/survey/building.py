@@ -148,6 +148,8 @@ def _changes(index: Index, statement: Statement, name: str) -> bool:
     calls = index.calls_in(statement)
     if any(_changes_part(call, name) for call in calls):
         return True
+    if any(spelled(call.func) == name for call in calls) and _builds_lazily(index):
+        return True  # the first forward pass gives its layers their parameters
     if any(target.endswith(".requires_grad") for target in targets) and mentions(statement.node, [name]):
         return True
     walked = [
@@ -160,6 +162,11 @@ def _changes(index: Index, statement: Statement, name: str) -> bool:
         for loop in walked
         for binding in index.bound_in(loop)
     )
+
+
+def _builds_lazily(index: Index) -> bool:
+    """Whether anything makes a layer of torch's whose parameters get their shapes as it runs first."""
+    return any(index.qualified(call.func).startswith("torch.nn.Lazy") for call in index.calls)
 
 
 def _changes_part(call: cst.Call, name: str) -> bool:

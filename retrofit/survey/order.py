@@ -64,13 +64,18 @@ def after_training(training: set[Statement]) -> set[Statement]:
 
 
 def ways_to(
-    statement: Statement, flow: Flow, origins: Set[Origin] = frozenset(), loops: Sequence[Site] = ()
+    statement: Statement,
+    flow: Flow,
+    origins: Set[Origin] = frozenset(),
+    loops: Sequence[Site] = (),
+    building: Set[Scope] = frozenset(),
 ) -> dict[Scope, list[Statement]]:
     """Return the statements by which one runs: itself, and the calls that lead to it, by their functions.
 
     Args:
         origins: where the model is built; of a function's calls those count that are given it, if any is.
         loops: epoch loops; no call counts that a run makes in their place.
+        building: functions whose calls do not count, as each of them builds a model of its own.
     """
     index = flow.index
     found: dict[Scope, list[Statement]] = {}
@@ -81,7 +86,7 @@ def ways_to(
         if here in known:
             continue
         known.append(here)
-        calls = flow.callers(here.scope)
+        calls = [] if here.scope in building else flow.callers(here.scope)
         given = [
             call
             for call in calls
@@ -111,7 +116,8 @@ def after_model(place: Statement, model: Model, flow: Flow, origins: Set[Origin]
     """
     if place.scope is model.scope:
         return place.order > model.statement.order and model.statement not in place.path
-    here, made = ways_to(place, flow, origins), ways_to(model.statement, flow)
+    made = ways_to(model.statement, flow)
+    here = ways_to(place, flow, origins, building={flow.index.scope_of(one.node) for one in origins} - made.keys())
     inner = next((scope for scope in (model.scope, place.scope) if scope in here and scope in made), None)
 
     def comes_first(there: Statement) -> bool:
