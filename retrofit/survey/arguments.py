@@ -82,9 +82,19 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
 
 def first_reading(index: Index, flow: Flow) -> Statement | None:
     """Return the entry script's own statement that is the first to read the command line, None for none."""
-    reading = [index.statement(call) for call, _ in index.method_calls(*_PARSE_METHODS) if _reads(call, flow)]
-    ways = [way.path[0] for one in reading for way in flow.leading(one) if way.scope is index.scope]
+    reading: list[cst.CSTNode] = [call for call, _ in index.method_calls(*_PARSE_METHODS) if _reads(call, flow)]
+    words = [*index.nodes_of(cst.Attribute), *index.nodes_of(cst.Name)]
+    reading += [node for node in words if index.qualified(node) == "sys.argv" and not _is_own_name(index, node)]
+    ways = [way.path[0] for one in reading for way in flow.leading(index.statement(one)) if way.scope is index.scope]
     return min(ways, key=lambda way: way.order, default=None)
+
+
+def _is_own_name(index: Index, words: cst.CSTNode) -> bool:
+    """Whether an expression takes the script's name of the command line, or imports that: `sys.argv[0]`."""
+    around = index.parents[words]
+    part = around.slice[0].slice if isinstance(around, cst.Subscript) else None
+    first = isinstance(part, cst.Index) and isinstance(part.value, cst.Integer) and part.value.evaluated_value == 0
+    return first or isinstance(around, cst.ImportAlias | cst.AsName)
 
 
 def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
