@@ -222,9 +222,9 @@ def _place_import(file: File, edit: Edit, edited: int | None) -> Edit:
             return replace(edit, kind="insert-before", node=own[0].node)
     if head:
         last = head[-1]
-        while last.following and re.match(r"(sys\.path|os\.environ)\b", file.source.code(last.following[0].node)):
-            last = last.following[0]
-        return replace(edit, kind="insert-after", node=last.node)
+        beyond = file.body[last.index + 1 : end]
+        setting = takewhile(lambda s: re.match(r"(sys\.path|os\.environ)\b", file.source.code(s.node)), beyond)
+        return replace(edit, kind="insert-after", node=[last, *setting][-1].node)
     if not file.body:
         raise EngineError(f"rule {edit.code} imports something into a file that has no statement")
     first = file.body[0]

@@ -854,6 +854,21 @@ def test_what_is_in_place_of_an_epoch_loop(plan_project: Planner, old: str, new:
     assert all(word in question.message for word in words), question.message
 
 
+@pytest.mark.parametrize(
+    ("between", "named"),
+    [
+        ("        return\n", True),
+        ("        continue\n", True),
+        ("        if epochs_done:\n            return\n", False),
+    ],
+)
+def test_what_leaves_before_the_backward_pass_is_named(plan_project: Planner, between: str, named: bool) -> None:
+    engine = ENGINE.replace("    for x, y in loader:\n", "    for x, y in loader:\n" + between)
+    questions = [q for q in plan_project(MAIN, engine=engine).questions if q.code == "PAI104"]
+    told = [(q.file, q.line, f"`{between.strip()}` always leaves" in q.message) for q in questions]
+    assert told == ([("engine.py", 5, True)] if named else [])
+
+
 def test_a_backward_pass_that_nothing_calls_is_named(plan_project: Planner) -> None:
     main = MAIN.replace("train_one_epoch(model, loader, optimizer)", "registry[kind](train_one_epoch)")
     engine = ENGINE.replace("    for x, y in loader:\n", "    if True:\n")

@@ -59,6 +59,23 @@ def test_the_helper_takes_them_before_the_command_line_is_read_also_where_import
     assert new.index("import pai_distributed") < new.index("pai_distributed.take_options()") < new.index("parse_args()")
 
 
+LOOKED_AT = {
+    "a copy": ("argv = sys.argv[0:]", True),
+    "a word": ("os.environ['CUDA_VISIBLE_DEVICES'] = words[1]", True),
+    "what is put in their place": ("sys.argv = sys.argv[:1]", True),
+    "the script's own name": ("HERE = os.path.dirname(sys.argv[0]) + words[0]", False),
+}
+
+
+@pytest.mark.parametrize(("look", "first"), LOOKED_AT.values(), ids=LOOKED_AT)
+def test_the_helper_takes_them_before_the_script_looks_at_the_words_itself(
+    tmp_path: Path, look: str, first: bool
+) -> None:
+    head = f"import os\nimport sys\nfrom sys import argv as words\n\n{look}\n"
+    new = rewritten(plan_of(tmp_path, head + script(epoch=_SCORED)))
+    assert (new.index("pai_distributed.take_options()") < new.index(look)) is first
+
+
 def test_the_options_go_to_the_parser_that_the_script_itself_reads(tmp_path: Path) -> None:
     """It may have its own options from another, and a module that is imported may read some for itself."""
     (tmp_path / "scores.py").write_text(

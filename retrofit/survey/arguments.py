@@ -85,8 +85,10 @@ def first_reading(index: Index, flow: Flow) -> Statement | None:
 
     That may be an import of a module that reads it as it is imported, perhaps by another one.
     """
-    reading = [index.statement(call) for call, _ in index.method_calls(*_PARSE_METHODS) if _reads(call, flow)]
-    ways = [way for one in reading for way in flow.leading(one)]
+    reading: list[cst.CSTNode] = [call for call, _ in index.method_calls(*_PARSE_METHODS) if _reads(call, flow)]
+    words = [*index.nodes_of(cst.Attribute), *index.nodes_of(cst.Name)]
+    reading += [node for node in words if index.qualified(node) == "sys.argv" and not _is_own_name(index, node)]
+    ways = [way for one in reading for way in flow.leading(index.statement(one))]
     early = {index.file_of(way.scope).name for way in ways if way.scope.parent is None} - {index.entry.name}
     while more := {file.name for file in index.files if any(name in early for _, name in file.imports)} - early:
         early |= more
@@ -97,6 +99,14 @@ def first_reading(index: Index, flow: Flow) -> Statement | None:
         if name in early and statement.scope is index.scope and not f"{index.entry.package}.".startswith(f"{name}.")
     ]
     return min(own, key=lambda way: way.order, default=None)
+
+
+def _is_own_name(index: Index, words: cst.CSTNode) -> bool:
+    """Whether an expression takes the script's name of the command line, or imports that: `sys.argv[0]`."""
+    around = index.parents[words]
+    part = around.slice[0].slice if isinstance(around, cst.Subscript) else None
+    first = isinstance(part, cst.Index) and isinstance(part.value, cst.Integer) and part.value.evaluated_value == 0
+    return first or isinstance(around, cst.ImportAlias | cst.AsName)
 
 
 def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:

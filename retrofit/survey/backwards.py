@@ -11,9 +11,10 @@ from retrofit.knowledge.kinds import Backpropagates
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import argument, dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import argument, dotted, last_name, leaves, method_name, names_in, nodes_in, receiver
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import Backward
 
 
@@ -56,6 +57,19 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
             kind = aside if _is_for_a_tensor(index, flow, statement) else found
             kind.append(Backward(node=call, index=index, loop=next(iter(loops), None)))
     return found or aside
+
+
+def find_cut_off(index: Index) -> list[Site]:
+    """Return the statements that always leave before a backward pass, as a `return` that was left in to try something.
+
+    What is behind them never runs, and is not looked into otherwise.
+    """
+    return [
+        Site(node=one.node, index=index)
+        for one in index.statements
+        if leaves(one.node)
+        and any(method_name(node) == "backward" for later in one.following for node in nodes_in(later.node))
+    ]
 
 
 def _loops_around(flow: Flow, statement: Statement) -> list[Statement]:

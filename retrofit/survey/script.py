@@ -16,7 +16,7 @@ from retrofit.source import Source
 from retrofit.survey.absentees import find_absentees
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags, first_reading
 from retrofit.survey.assertions import find_assertions
-from retrofit.survey.backwards import find_backwards
+from retrofit.survey.backwards import find_backwards, find_cut_off
 from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import calls_model, find_bypass
 from retrofit.survey.classes import Trainers
@@ -649,6 +649,7 @@ def _fed(groups: _Groups, backwards: list[Backward], flow: Flow, *, parts: bool)
 def _tell_what_is_there(script: Script, flow: Flow) -> None:
     """Note what there is in place of a loop over epochs with a backward pass in it."""
     script.adrift = [] if script.backwards else find_backwards(script.index, flow, adrift=True)
+    script.cut_off = [] if script.backwards or script.adrift else find_cut_off(script.index)
     for backward in [*script.backwards, *script.adrift][:1]:
         way = max(flow.enclosing_loops(backward.statement), key=len)
         heads = [head(script.index, s) for s in way]

@@ -127,6 +127,7 @@ class Script(Site):
         bypass: a call of the bare model in its training, where that never calls the wrapper; None for no such.
         builders: what tells the model of each class that builds one from the others, as far as something does.
         adrift: backward passes that no loop was found around.
+        cut_off: what always leaves before a backward pass, where there is no other one.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
         given_to: what that function is given to, and so may call it, as `app.run(main)` does; "" for nothing.
@@ -196,6 +197,7 @@ class Script(Site):
     bypass: CallSite | None = None
     builders: list[str] = field(default_factory=list)
     adrift: list[Backward] = field(default_factory=list)
+    cut_off: list[Site] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)
     uncalled: str = ""
     given_to: str = ""
