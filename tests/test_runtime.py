@@ -2272,6 +2272,27 @@ def test_a_loop_that_goes_through_a_complete_training_again_trains_no_more(
     assert "the script's training loop is passed over" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_score_that_comes_when_training_is_complete_replaces_no_best_model(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    in_process: bool,
+) -> None:
+    """Such as one of a second training by the same code, in a `while` loop."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2), initialize=False), None)
+    helper._pai.complete = True
+    monkeypatch.setattr(helper, "_pai_hand_over", lambda *_: pytest.fail("the score is handed over"))
+    if in_process:
+        assert helper.add_validation_score(0.5, model) == (model, False, True)
+    else:
+        assert helper.report_validation_score(0.5, model, leave=False)
+    assert "the script's training loop is passed over" in capsys.readouterr().out
+
+
 def test_a_start_that_only_evaluates_needs_no_initialisation(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 
