@@ -637,3 +637,56 @@ def test_an_item_of_what_each_epoch_makes_is_no_best_by_its_name() -> None:
 def test_of_a_score_and_its_best_wherever_that_is_kept_the_score_is_taken(best: str, keeps: str) -> None:
     (score,) = survey_of(script("acc = evaluate(model)\n" + keeps.replace("BEST", best), f"{best} = 0")).scores
     assert (score.expression, score.direction) == ("acc", "max")
+
+
+STOPPER = """
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Stopper:
+    def __init__(self, patience=3, mode="min"):
+        self.patience = patience
+        self.mode = mode
+        self.best = None
+
+    def __call__(self, score):
+        if self.best is None:
+            self.best = score
+        if self.mode == "min":
+            better = score < self.best
+        else:
+            better = score > self.best
+        if better:
+            self.best = score
+        return not better
+
+def validate(model):
+    model.eval()
+    return sum(float(model(x)) for x in val_loader)
+
+model = DDP(Net())
+stopper = MADE
+for epoch in range(9):
+    for x in loader:
+        model(x).backward()
+    number = validate(model)
+    if stopper(number):
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "direction"),
+    [
+        pytest.param("Stopper(patience=5, mode='min')", "min", id="given by name"),
+        pytest.param("Stopper(5, 'max')", "max", id="given by place"),
+        pytest.param("Stopper()", "min", id="by default"),
+        pytest.param("Stopper(mode=args.mode)", "", id="of the command line"),
+        pytest.param("Stopper(*args)", "", id="of what is not known"),
+        pytest.param("Stopper(mode='min')\nother = Stopper(mode='max')", "", id="another object"),
+        pytest.param("Stopper(mode='min')\nstopper.mode = args.mode", "", id="set later"),
+    ],
+)
+def test_what_a_keeper_was_built_for_tells_which_way_it_asks(made: str, direction: str) -> None:
+    (score,) = survey_of(STOPPER.replace("MADE", made)).scores
+    assert (score.expression, score.direction) == ("number", direction)
+    assert bool(score.against) == (not direction)

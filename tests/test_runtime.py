@@ -375,7 +375,7 @@ def test_a_layer_of_several_names_is_one_layer_and_goes_on(tmp_path: Path) -> No
     options = ("--model", "Shared", "--stay")
     load = (*options, "--pai_load_folder", "PAI_capacity_test")
     run = launch(tmp_path, *options, "--perforate_model_parallel", capacity=True)
-    assert array_dims(tmp_path / "PAI_capacity_test") == {".layers.0,1,4", ".last,1,2"}
+    assert array_dims(tmp_path / "PAI_capacity_test") == {".body,1,4", ".last,1,2"}
     assert "No dendrites for" not in run.output
     assert launch(tmp_path, *options, capacity=True).switches("PAI_capacity_test") == ["switch_2.pt"]
     saved = load_file(tmp_path / "PAI_capacity_test" / "switch_2.pt")
@@ -388,6 +388,27 @@ def test_a_layer_of_several_names_is_one_layer_and_goes_on(tmp_path: Path) -> No
     assert loaded["layers.0.main_module.weight"] == loaded["first.main_module.weight"]
     without = launch(tmp_path, *load, "--without", "layers shared", capacity=True)
     assert without.status != 0
+
+
+@pytest.mark.parametrize("names", [("question", "context"), ("context", "question")], ids=" first, ".join)
+@pytest.mark.parametrize("shared", ["an encoder", "a layer", "a layer of two encoders"])
+def test_what_a_model_has_under_several_names_has_dendrites_whatever_their_order_is(
+    helper: ModuleType, perforate: Callable[..., Any], names: tuple[str, str], shared: str
+) -> None:
+    import torch
+
+    linear, whole = torch.nn.Linear(2, 2), torch.nn.Module()
+    first, second = torch.nn.Module(), torch.nn.Module()
+    first.body = second.body = linear
+    parts = {"an encoder": (first, first), "a layer": (linear, linear), "a layer of two encoders": (first, second)}
+    for name, part in zip(names, parts[shared], strict=True):
+        whole.add_module(name, part)
+    model = helper.load_latest_switch(perforate(whole, torch.nn.Linear(2, 2)), None)
+    assert list(model[0]._modules) == list(names)
+    layer, last = helper.GPA.pai_tracker.neuron_module_vector
+    assert (layer.main_module, last) == (linear, model[1])
+    for part in model[0]._modules.values():
+        assert (part if shared == "a layer" else part.body) is layer
 
 
 def test_a_thawed_model_is_searched_for_unused_parameters(helper: ModuleType, perforate: Callable[..., Any]) -> None:
@@ -1345,9 +1366,9 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (modules_perforatedai.PAINeuronModule, "__getstate__"), (modules_perforatedai, "filter_backward"),
-        (utils_perforatedai, "save_net"), (utils_perforatedai, "save_file"), (utils_perforatedai, "load_net"),
-        (safetensors.torch, "serialize_file"),
-        (utils_perforatedai, "load_net_from_dict"),
+        (utils_perforatedai, "perforate_model"), (utils_perforatedai, "save_net"),
+        (utils_perforatedai, "save_file"), (utils_perforatedai, "load_net"),
+        (safetensors.torch, "serialize_file"), (utils_perforatedai, "load_net_from_dict"),
         (torch.nn.Module, "_named_members"), (torch.nn.Module, "named_children"),
         (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
         (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),
@@ -2402,6 +2423,27 @@ def test_a_loop_that_goes_through_a_complete_training_again_trains_no_more(
     perforate(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2), initialize=False)
     helper._pai.complete = True
     assert list(helper.planned_epochs(range(3))) == []
+    assert "the script's training loop is passed over" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_score_that_comes_when_training_is_complete_replaces_no_best_model(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    in_process: bool,
+) -> None:
+    """Such as one of a second training by the same code, in a `while` loop."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2), initialize=False), None)
+    helper._pai.complete = True
+    monkeypatch.setattr(helper, "_pai_hand_over", lambda *_: pytest.fail("the score is handed over"))
+    if in_process:
+        assert helper.add_validation_score(0.5, model) == (model, False, True)
+    else:
+        assert helper.report_validation_score(0.5, model, leave=False)
     assert "the script's training loop is passed over" in capsys.readouterr().out
 
 

@@ -2576,6 +2576,24 @@ def test_a_loop_until_a_question_is_answered_is_over_epochs(head: str, end: str)
 
 
 @pytest.mark.parametrize(
+    ("made", "head", "moved", "found"),
+    [
+        pytest.param("bar = tqdm.tqdm(total=9)", "bar.n < bar.total", "bar.update(1)", True, id="to its end"),
+        pytest.param("bar = tqdm.tqdm(total=9)", "9 > bar.n", "bar.update(len(loader))", True, id="to a number"),
+        pytest.param("bar = tqdm.tqdm(total=9)", "bar.n < bar.total", "pass", False, id="not moved"),
+        pytest.param(
+            "bar, other = tqdm.tqdm(total=9), tqdm.tqdm()", "bar.n < 9", "other.update(1)", False, id="another is moved"
+        ),
+        pytest.param("bar = tqdm.tqdm(total=9)", "bar.total > 0", "bar.update(1)", False, id="no count"),
+        pytest.param("bar = Bar()", "bar.n < 9", "bar.update(1)", False, id="no progress bar"),
+    ],
+)
+def test_a_loop_until_a_progress_bar_is_full_is_over_epochs(made: str, head: str, moved: str, found: bool) -> None:
+    text = f"import tqdm\n{made}\nwhile {head}:\n    for x in loader:\n        loss.backward()\n    {moved}\n"
+    assert loops_of(text) == ([(3, True)] if found else [])
+
+
+@pytest.mark.parametrize(
     ("given", "repeats"),
     [
         pytest.param("yield loss", [], id="what each turn yields"),

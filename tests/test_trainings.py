@@ -581,6 +581,62 @@ def test_a_loop_that_trains_another_model_or_by_another_optimizer_is_of_no_stage
     assert bool(loop.repeats) == again
 
 
+SHARED_TRAINING = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def train(model, epochs):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    epoch = 1
+    while epoch <= epochs:
+        for x, y in loader:
+            optimizer.zero_grad()
+            (model(x) - y).mean().backward()
+            optimizer.step()
+        epoch += 1
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+
+    def run(self):
+        train(self.model, 9)
+
+def first(model):
+    train(model, 9)
+
+def second(model):
+    train(model, 9)
+
+model = DDP(Net())
+other = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "again"),
+    [
+        pytest.param("train(model, 9)\ntrain(model, 300)", ["train(...)"], id="twice"),
+        pytest.param("first(model)\nlabel()\nsecond(model)", ["second(...)"], id="by two functions"),
+        pytest.param("it = Trainer(model)\nit.run()\nit.run()", ["it.run(...)"], id="by a method"),
+        pytest.param(
+            "train(model, 9)\nfor stage in stages:\n    train(model, stage)",
+            ["for stage in stages", "train(...)"],
+            id="in a loop",
+        ),
+        pytest.param("train(model, 9)", [], id="once"),
+        pytest.param("train(other, 9)\ntrain(model, 9)", [], id="another model first"),
+        pytest.param("Trainer(model).run()\nTrainer(other).run()", [], id="another object"),
+        pytest.param("if warm:\n    first(model)\nelse:\n    second(model)", [], id="one or the other"),
+        pytest.param("if warm:\n    first(model)\n    exit()\nsecond(model)", [], id="one leaves"),
+        pytest.param("try:\n    first(model)\nexcept RuntimeError:\n    second(model)", [], id="where one has failed"),
+    ],
+)
+def test_a_training_that_is_called_again_is_told(calls: str, again: list[str]) -> None:
+    (loop,) = survey_of(SHARED_TRAINING + calls).loops
+    assert [head.rstrip(":") for head, _ in loop.repeats] == again
+
+
 IN_BRANCHES = f"""
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

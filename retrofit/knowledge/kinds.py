@@ -209,7 +209,15 @@ class Sampler(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class GoesOver(Entry):
-    """Goes over what it is given first, item by item, as a progress bar does."""
+    """Goes over what it is given first, item by item, as a progress bar does.
+
+    Attributes:
+        count: its attribute that says how far it is, "" for none.
+        advance: the method that moves it on by hand.
+    """
+
+    count: str = ""
+    advance: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -132,6 +132,33 @@ def never_runs(here: Statement, flow: Flow, seen: frozenset[Scope] = frozenset()
     )
 
 
+def is_of_other_objects(here: Statement, flow: Flow) -> bool:
+    """Whether a method runs a statement by no object of the project, by the constants that all are built with.
+
+    So one that keeps the lowest score does not ask for a higher one: `if self.mode == "max"`, of `Stopper(mode="min")`.
+    """
+    asked = [*flow.index.guards(here.node)] if here.scope.enclosing_class is not None else []
+    names = {name for test, _ in asked for name in names_in(test)}
+    known = {name: value for name in names if (value := _built_with(name, here.scope, flow)) is not SOMETHING}
+    return bool(known) and any(holds_with(test, known) is (not held) for test, held in asked)
+
+
+def _built_with(name: str, scope: Scope, flow: Flow) -> object:
+    """Return the constant that an attribute of a method's object has in all objects, `SOMETHING` for any other."""
+    holder, _, attribute = name.rpartition(".")
+    given = [b for b in flow.index.bindings if b.target.rpartition(".")[2] == attribute and "." in b.target]
+    if holder != scope.own or scope.enclosing_class is None or len(given) != 1 or given[0].target != name:
+        return SOMETHING
+    maker, parameter = given[0].statement.scope, dotted(given[0].value) or ""
+    calls = flow.callers(maker)
+    whole = parameter in maker.parameters and not flow.index.bound([parameter], maker)
+    if not whole or given[0].item is not None or any(arg.star for call in calls for arg in call.args):
+        return SOMETHING
+    values = {constant(argument_of(maker, call, parameter) or default_of(maker, parameter)) for call in calls}
+    named_too = is_set_by_name(flow, attribute, flow.lineage(scope.enclosing_class)[-1])
+    return values.pop() if len(values) == 1 and not named_too else SOMETHING
+
+
 def _asks_for_none(here: Statement, flow: Flow) -> bool:
     """Whether a statement runs only where its object has more than the None that the project alone gives it."""
     asked = [*flow.index.guards(here.node)] if here.scope.enclosing_class is not None else []

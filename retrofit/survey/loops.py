@@ -485,11 +485,27 @@ def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While)
         answered = asked is not node.test and dotted(asked) == read and bool(made)
         flagged |= any(dotted(b.value) in ("True", "False") for b in made)
         flagged |= not inside and (answered or any(isinstance(b.value, _ANSWERS) for b in made))
-        if not target and any(counts_turns(index, statement, b) or handed_through(index, flow, b) for b in made):
+        counted = any(counts_turns(index, statement, b) or handed_through(index, flow, b) for b in made)
+        if not target and (counted or _is_advanced(index, flow, statement, read)):
             target = name
     if not (target or flagged or _is_true(index, node.test)):
         return None
     return EpochLoop(node=node, index=index, target=target, limited=bool(target), anchors={"range": node.test})
+
+
+def _is_advanced(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
+    """Whether a name is how far a progress bar is that a loop's turns move on: `bar.n`, by `bar.update(1)`."""
+    holder, _, count = name.rpartition(".")
+    known = index.knowledge.named(GoesOver)
+    named = all(part.isidentifier() for part in holder.split("."))
+    bars = set(flow.origins(cst.parse_expression(holder), loop.scope)) if named else set()
+    made = {origin: index.qualified(origin.node.func) for origin in bars if isinstance(origin.node, cst.Call)}
+    methods = {bar.advance for one in made.values() if (bar := known.get(one)) is not None and bar.count == count}
+    return any(
+        loop in index.statement(call).path and not bars.isdisjoint(flow.origins(moved, index.scope_of(call)))
+        for method in methods
+        for call, moved in index.method_calls(method)
+    )
 
 
 def _is_true(index: Index, test: cst.BaseExpression) -> bool:

@@ -86,6 +86,7 @@ from retrofit.survey.trainings import (
     in_place_of,
     is_made_of,
     left_out,
+    note_calls_again,
     of_optimizer,
     of_other_models,
     trained_instead,
@@ -243,6 +244,7 @@ def survey(
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
     origins = flow.closure(groups[0][0]) if groups else set()
+    note_calls_again(script.loops, origins, flow)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too

@@ -18,7 +18,7 @@ from retrofit.survey.nodes import dotted, mentions, named_in
 from retrofit.survey.order import meeting_ways, ways_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.reach import reachable
-from retrofit.survey.scopes import Scope
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.ways import by_rank, tests_around
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite
@@ -184,6 +184,41 @@ def _in_processes(site: Wrapper, flow: Flow) -> bool:
 def exclude_one_another(loops: Sequence[Site], flow: Flow) -> bool:
     """Whether a run takes one of some epoch loops or backward passes, as far as branches tell."""
     return not any(_before(first, second, flow) for first, second in permutations(loops, 2))
+
+
+def note_calls_again(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> None:
+    """Add to what repeats each epoch loop the calls that lead to it again, with the same model.
+
+    Args:
+        loops: the epoch loops.
+        origins: where the wrapped model is built, and what it is made of.
+    """
+    for loop in loops:
+        loop.repeats += _called_again(loop, origins, flow)
+
+
+def _called_again(loop: EpochLoop, origins: set[Origin], flow: Flow) -> list[tuple[str, str]]:
+    """Return the function and place of each call that leads to an epoch loop after another one, in the same run."""
+    index, ways = flow.index, ways_to(loop.statement, flow, origins)
+    made = {index.statement(call): call for scope in ways for call in flow.callers(scope)}
+
+    def is_again(first: Statement, second: Statement) -> bool:
+        holders = [
+            set(flow.origins(call.func.value, index.scope_of(call)))
+            for call in (made[first], made[second])
+            if isinstance(call.func, cst.Attribute)
+        ]
+        apart = len(holders) == 2 and all(holders) and holders[0].isdisjoint(holders[1])
+        return first.order < second.order and not (apart or exclude_each_other(first, second))
+
+    found = [
+        second
+        for statements in ways.values()
+        for first, second in permutations((one for one in statements if one in made), 2)
+        if is_again(first, second)
+    ]
+    calls = [made[one] for one in dict.fromkeys(found)]
+    return [(f"{index.source.code(call.func)}(...)", index.place(call, loop.file)) for call in calls]
 
 
 def find_trials(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[CallSite], bool]:

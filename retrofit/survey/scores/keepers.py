@@ -10,7 +10,7 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
-from retrofit.survey.conditions import argument_of, rules_out
+from retrofit.survey.conditions import argument_of, is_of_other_objects, rules_out
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
@@ -69,8 +69,9 @@ def kept_scores(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[Candida
         found = [c for c in tracked_scores(index, code_of(index, function), given) if outlives(function, c.best)]
         keepers.update([function] if any(not one.outside for one in found) else [])
         for candidate in found:
-            leading = [call for call in calls if not rules_out(index.statement(candidate.node), call, flow)]
-            for call in leading if len(leading) == 1 else ():
+            here = index.statement(candidate.node)
+            leading = [call for call in calls if not rules_out(here, call, flow)]
+            for call in leading if len(leading) == 1 and not is_of_other_objects(here, flow) else ():
                 handed = _of_self(index, flow, loop, candidate) or _passed_in(index, loop, function, call, candidate)
                 handed = handed or _handed_back(index, flow, loop, function, call, candidate)
                 candidates += [handed] if handed is not None else []

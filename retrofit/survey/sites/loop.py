@@ -44,7 +44,7 @@ class EpochLoop(Site):
         unclear: whether nothing tells which of both such turns are.
         inner: the loops inside it, in its function, that lead to a backward pass.
         training: all statements that lead to a backward pass, in its function and in others.
-        repeats: the heads and places of the loops around it, which train anew.
+        repeats: the heads and places of the loops around it, which train anew, and of the calls that lead to it again.
         onward: of these those whose turns train the model of the turn before, each by an optimizer of its own.
         further: those that train one model further, where no score tells which of all these is over epochs.
         stage: the head and place of the loop over epochs in each of its turns, where these are stages of one training.

@@ -91,6 +91,13 @@ def _pai_is_time(asked: bool) -> bool:
     return False
 
 
+def _pai_is_over() -> bool:
+    """Is training complete, so that a later one by the same code has nothing to hand over? Then say so."""
+    if _pai.complete:
+        _pai_say("Training is complete, so that the script's training loop is passed over")
+    return _pai.complete
+
+
 def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
     """Leave the mark that ends the rounds, and say what training has come to."""
     _pai.complete = True

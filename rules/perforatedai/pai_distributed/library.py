@@ -198,6 +198,36 @@ def one_rank_at_a_time() -> Iterator[None]:
         yield
 
 
+_pai_perforate_model = UPA.perforate_model
+
+
+@functools.wraps(_pai_perforate_model)
+def _pai_perforate_in_order(model: torch.nn.Module, *arguments: Any, **keywords: Any) -> Any:
+    """Perforate a model whose parts are, meanwhile, in the order of their names, in which the library comes to them.
+
+    Of what has several names it takes the one that is the model's first, but only if it comes to no other before
+    (measured): what a model has first as `question` and then as `context` would have no dendrites.
+    """
+    orders = {module: list(module._modules) for module in model.modules()}
+    try:
+        for module, names in orders.items():
+            if not isinstance(module, (torch.nn.Sequential, torch.nn.ModuleList)):  # whose own order it takes
+                _pai_order(module, sorted(names))
+        return _pai_perforate_model(model, *arguments, **keywords)
+    finally:
+        for module, names in orders.items():
+            _pai_order(module, names)
+
+
+def _pai_order(module: torch.nn.Module, names: list[str]) -> None:
+    for name in names:
+        if name in module._modules:
+            module._modules[name] = module._modules.pop(name)
+
+
+UPA.perforate_model = _pai_perforate_in_order
+
+
 def _pai_copy_tied_tensors(_model: Any, state: dict[str, Any], _prefix: str, _metadata: Any) -> None:
     """State-dict hook: give each further name of a tied parameter a copy. In the model they stay tied."""
     known = set()

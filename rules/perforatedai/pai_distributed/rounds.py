@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from perforatedai import globals_perforatedai as GPA
 
 from .continuity import _pai_begin_round
-from .handover import _pai_complete, _pai_hand_over
+from .handover import _pai_complete, _pai_hand_over, _pai_is_over
 from .initialization import finish_initialization
 from .layers import _pai_unwrap
 from .loggers import _pai_watch_loggers
@@ -51,8 +51,7 @@ def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[
     if not GPA.pai_tracker:  # another script that trains by the same code, without dendrites
         yield from planned
         return
-    if _pai.complete:
-        _pai_say("Training is complete, so that the script's training loop is passed over")
+    if _pai_is_over():
         return
     planned = _pai_repeated(_pai_from_the_start(planned))
     _pai_begin_round()

@@ -10,7 +10,7 @@ from perforatedai import globals_perforatedai as GPA
 
 from .checks import _pai_check_hand_over
 from .continuity import _pai_kind_of
-from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over
+from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over, _pai_is_over
 from .initialization import _pai_fail_with_another, finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
 from .place import _pai_place
@@ -62,6 +62,8 @@ def report_validation_score(
         if initializing() or load_folder():
             _pai_fail_with_another()
         return False
+    if _pai_is_over():
+        return True
     model = _pai.model if model is None else model
     if model is None:
         _pai_fail_without_model()
@@ -133,6 +135,8 @@ def add_validation_score(
     model = _pai.model if model is None else model
     if model is None:
         _pai_fail_without_model()
+    if _pai_is_over():
+        return model, False, True
     if _pai_grouped() or (_pai.restarts and isinstance(model, torch.nn.DataParallel)):
         return model, False, report_validation_score(score, model, leave=False, force_switch=force_switch)
     net = _pai_unwrap(model)
