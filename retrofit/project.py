@@ -53,6 +53,8 @@ _MAKES_OTHERS = rb"^(?:@|class\s+\w+\([^)]*\b)%b\b"
 _DEFINED = re.compile(rb"\bdef (\w+)\(")
 #: Where a function is given another one, perhaps to run it.
 _GIVES = rb"\b%b\((?:[^()]*[\s,=])?(?:%b)\s*[,)]"
+#: Where what a function gives takes the place of what it is given: `model = freeze(model)`.
+_GIVES_BACK = rb"^[ \t]*([\w.]+)\s*=\s*%b\(\s*\1\s*[,)]"
 #: What a script's files hold where they train by themselves, whatever else they import when they run.
 _WRAPS, _STEPS = re.compile(rb"DataParallel"), re.compile(rb"\.backward\(")
 #: More modules than these are not offered.
@@ -414,8 +416,8 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
 
     A module that uses them counts where the entry script leads to it by names, also by those that a package makes
     itself; one that only passes names on may import many more. So does one that decorates what trains, as where a
-    registry of it lies, one with the base of a class there, which may hold the model, and one that is given a step of
-    the training to run.
+    registry of it lies, one with the base of a class there, which may hold the model, one that is given a step of
+    the training to run, and one that gives something back in the place of what it gets, perhaps another model.
     """
     code = {name: m.text for name, m in files.items()}
     used = {name: {one for full in m.imports for one in _meant(full, files, set())} for name, m in files.items()}
@@ -442,11 +444,12 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
 
 
 def _takes_part(full: str, code: bytes) -> bool:
-    """Whether a file makes what it defines by a name that it imports, or gives that a function of its training."""
+    """Whether a file makes what it defines by a name that it imports, or gives that a part of its training."""
     name = re.escape(full.rpartition(".")[2]).encode()
     given = b"|".join(_DEFINED.findall(code)) if _STEPS.search(code) else b""
     makes = re.search(_MAKES_OTHERS % name, code, re.MULTILINE) is not None
-    return makes or (given != b"" and re.search(_GIVES % (name, given), code) is not None)
+    back = _TRAINING.search(code) is not None and re.search(_GIVES_BACK % name, code, re.MULTILINE) is not None
+    return makes or back or (given != b"" and re.search(_GIVES % (name, given), code) is not None)
 
 
 def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:

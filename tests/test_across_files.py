@@ -2085,6 +2085,53 @@ def test_a_name_is_of_the_module_that_has_it_whatever_else_is_imported_by_star(
     assert "model = UPA.perforate_model(" in texts["main.py"]
 
 
+@pytest.mark.parametrize(
+    ("back", "taken", "found"),
+    [
+        ("end", "end", True),
+        ("begin, end", "begin, end", True),
+        ("end, begin", "begin, end", False),
+        ("end if more else begin", "end", False),
+        ("end()", "end", False),
+    ],
+)
+def test_a_function_that_another_one_defines_and_gives_back_returns_its_score(
+    plan_project: Planner, back: str, taken: str, found: bool
+) -> None:
+    main = f"""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from metrics import measure
+
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {taken} = measure(model, args.more)
+    for _ in range(9):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        end()
+    """
+    metrics = f"""
+    def measure(model, more):
+        def begin():
+            model.eval()
+
+        def end():
+            acc = evaluate(model, held_out)
+            print(acc)
+
+        return {back}
+    """
+    plan = plan_project(main, Options(metric="acc", mode="max"), metrics=metrics)
+    assert [one.code for one in plan.questions] == ["PAI105"] * (not found)
+    if found:
+        texts = changed(plan)
+        assert "        print(acc)\n        return acc\n" in texts["metrics.py"]
+        assert "    pai_score = end()\n" in texts["main.py"]
+
+
 def test_a_function_of_another_file_that_is_handed_over_returns_its_score(plan_project: Planner) -> None:
     main = """
     from loop import train, train_epoch

@@ -175,6 +175,29 @@ def test_the_file_of_a_function_that_is_given_a_step_to_run_counts(
     assert ("tools" in modules(tmp_path / f"{entry}.py")) is counts
 
 
+@pytest.mark.parametrize(
+    ("call", "counts"),
+    [
+        ("model = rest(model)", True),
+        ("self.model = rest(\n        self.model, 3)", True),
+        ("loss = rest(model)", False),
+        ("model = rest(models)", False),
+        ("rest(model)", False),
+        ("# model = rest(model)", False),
+    ],
+)
+def test_the_file_of_a_function_that_gives_back_what_code_that_trains_gives_it_counts(
+    tmp_path: Path, call: str, counts: bool
+) -> None:
+    """Unread, it might give another model in its place."""
+    tools = "def rest(model, layers=0):\n    return model\n"
+    code = f"from tools import rest\n\ndef train(model, optimizer):\n    {call}\n    optimizer.step()\n"
+    write(tmp_path, {"main": "from engine import train\ntrain(1, 2)\n", "engine": code, "tools": tools})
+    assert ("tools" in modules(tmp_path / "main.py")) is counts
+    write(tmp_path, {"engine": code.replace("optimizer", "other")})
+    assert "tools" not in modules(tmp_path / "main.py")
+
+
 def test_a_script_in_a_package_imports_it_by_its_full_name(tmp_path: Path) -> None:
     write(
         tmp_path,

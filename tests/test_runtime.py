@@ -2788,6 +2788,19 @@ def test_the_initialisation_runs_where_the_script_has_the_model(
     assert seen == [[2], [1]]
 
 
+@pytest.mark.parametrize("initializing", [True, False])
+def test_the_initialisation_run_waits_for_no_rank_that_has_more_batches(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, initializing: bool
+) -> None:
+    import torch
+    from torch.distributed.algorithms.join import Join
+
+    monkeypatch.setattr(helper, "initializing", lambda: initializing)
+    expected = contextlib.nullcontext() if initializing else pytest.raises(AttributeError, match="join_hook")
+    with expected, Join([torch.nn.Linear(2, 2)], throw_on_early_termination=True):  # type: ignore[list-item]
+        pass
+
+
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("initializing", [True, False])
 def test_what_shares_out_for_several_devices_need_not_for_the_one_of_the_initialisation(

@@ -5740,6 +5740,22 @@ def test_a_function_that_builds_a_model_with_its_layers_builds_another_one_later
         ),
         pytest.param("slow = Net()\nslow.load_state_dict(model.module.state_dict())", "slow", id="loaded into another"),
         pytest.param("slow = copy.deepcopy(model)\nslow.load_state_dict(model.state_dict())", "", id="into its copy"),
+        pytest.param(
+            "slow = copy.deepcopy(model)\nif args.path:\n    slow = Net()\nslow.load_state_dict(model.state_dict())",
+            "slow",
+            id="into one that is built anew by an option",
+        ),
+        pytest.param(
+            "slow = Net()\nslow = copy.deepcopy(model)\nslow.load_state_dict(model.state_dict())",
+            "",
+            id="into a copy that takes another one's place",
+        ),
+        pytest.param(
+            "slow = copy.deepcopy(model) if args.path else copy.deepcopy(model).half()\n"
+            "slow.load_state_dict(model.state_dict())",
+            "",
+            id="into either copy",
+        ),
         pytest.param("model.load_state_dict(torch.load(path).state_dict())", "", id="from a file"),
         pytest.param("for a, b in zip(model.parameters(), numbers):\n    pass", "", id="beside numbers"),
     ],
@@ -5747,6 +5763,7 @@ def test_a_function_that_builds_a_model_with_its_layers_builds_another_one_later
 def test_layers_that_are_paired_with_those_of_another_model_are_told(before: str, copy: str) -> None:
     unmatched = survey_of(script(before=before)).unmatched
     assert f"`{copy} = copy.deepcopy(model)`" in unmatched if copy else unmatched == ""
+    assert ("as line 9 builds it" in unmatched) is ("if args" in before and bool(copy))
 
 
 @pytest.mark.parametrize("made", ["copy.deepcopy(net)", "Net()"])

@@ -15,7 +15,7 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import last_name, mentions, method_name, receiver
+from retrofit.survey.nodes import dotted, last_name, mentions, method_name, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -27,6 +27,7 @@ from retrofit.survey.order import (
     ways_to,
 )
 from retrofit.survey.origins import Origin
+from retrofit.survey.reaching import reaching_of
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.sites.base import Site
@@ -328,17 +329,34 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> Ite
         wholes = [node for node in operands if not origins.isdisjoint(made[node])]
         wholes = wholes or [node for node in operands if not origins.isdisjoint(flow.closure(made[node]))]
         for whole, other in product(wholes, others):
-            built = [o.node for o in flow.closure(made[other]) if isinstance(o.node, cst.Call)]
-            given = [(arg.value, index.scope_of(one)) for one in built for arg in one.args]
-            copied = any(not origins.isdisjoint(flow.deep_origins(*one)) for one in given)
-            if built and not copied and made[whole].isdisjoint(made[other]):
+            there = [one for one in made[other] if not _is_replaced(one, other, flow)]
+            anew = [one for one in there if _is_no_copy(one, origins, flow)]
+            if anew and made[whole].isdisjoint(made[other]):
                 copy, model = index.source.code(other), models[0].target or index.source.code(whole)
+                first = min((index.statement(one.node) for one in anew), key=lambda one: one.order)
+                which = f", as {index.place(first.node)} builds it," if len(anew) < len(there) else ","
                 yield (
                     call,
-                    f"{index.place(call)} takes the model's layers for those of `{copy}`, which gets no dendrites, so "
-                    f"they would no longer match. Let it be a copy of the perforated one, `{copy} = copy.deepcopy("
-                    f"{model})`, by a statement of its own behind what builds `{model}`, in the same function",
+                    f"{index.place(call)} takes the model's layers for those of `{copy}`{which} which gets no "
+                    f"dendrites, so they would no longer match. Let it be a copy of the perforated one, `{copy} = "
+                    f"copy.deepcopy({model})`, by a statement of its own behind what builds `{model}`, in the same "
+                    "function",
                 )
+
+
+def _is_no_copy(made: Origin, origins: set[Origin], flow: Flow) -> bool:
+    """Whether what makes another model is given the model at no depth."""
+    built = [one.node for one in flow.closure({made}) if isinstance(one.node, cst.Call)]
+    given = [(arg.value, flow.index.scope_of(one)) for one in built for arg in one.args]
+    return bool(built) and all(origins.isdisjoint(flow.deep_origins(*one)) for one in given)
+
+
+def _is_replaced(made: Origin, read: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether the name that gets what is made has another value on every way from there to where it is read."""
+    index = flow.index
+    given, whole = index.statement(made.node), f"{dotted(read)}."
+    names = [one.target for one in index.bound_in(given) if whole.startswith(f"{one.target}.")]
+    return any(reaching_of(flow).replaced(name, given, index.statement(read)) for name in names)
 
 
 def following_by_name(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> Iterator[Told]:

@@ -100,11 +100,15 @@ class Origins(Names):
         return self._functions_called[call]
 
     def _handed_over(self, call: cst.Call) -> Scope | None:
-        """Return the only function that is handed over to be called by a name: `train(net, each_epoch=train_epoch)`."""
+        """Return the only function that is handed over to be called by a name: `train(net, each_epoch=train_epoch)`.
+
+        So is one that a function defines and gives back, alone or among others: `begin, end = metrics(model)`.
+        """
         scope = self.index.scope_of(call)
         if dotted(call.func) is None or self._plain(call.func, scope) is None:
             return None
-        meant = {self.defined(one.node, self.index.scope_of(one.node)) for one in self.origins(call.func, scope)}
+        made = [one for origin in self.origins(call.func, scope) for one in self.inside(origin) or [origin]]
+        meant = {self.defined(one.node, self.index.scope_of(one.node)) for one in made}
         found = meant.pop() if len(meant) == 1 else None
         return found if found is not None and found.kind == "function" and found not in self._properties else None
 

@@ -67,7 +67,7 @@ from retrofit.survey.scores.making import TRAINED, without_gradients
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained
 from retrofit.survey.scores.validation import runs_with_its_statement, validates_there
-from retrofit.survey.shares import find_shares
+from retrofit.survey.shares import find_joins, find_shares
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import Spawn
 from retrofit.survey.sites.framework import Detour, Framework
@@ -242,6 +242,7 @@ def survey(
         loop.absentees = find_absentees(index, flow, loop) if script.kind == "ddp" else []
         loop.partings = find_partings(index, flow, loop) if script.kind == "ddp" else []
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
+        loop.joins = find_joins(index, flow, loop) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
     origins = flow.closure(groups[0][0]) if groups else set()
     note_calls_again(script.loops, origins, flow)

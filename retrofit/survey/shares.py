@@ -1,4 +1,4 @@
-"""Find loops of a training that go through each rank's own share of something, so that ranks may take unequal steps."""
+"""Find where ranks may take unequal steps: each goes through its own share of something, or past its epochs' ends."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
+from retrofit.survey.order import ways_to
 from retrofit.survey.ranks import is_rank
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import Backward, EpochLoop
@@ -23,7 +24,7 @@ def find_shares(index: Index, flow: Flow, loop: EpochLoop, backwards: Iterable[B
         loop: the epoch loop.
         backwards: the backward passes.
     """
-    shares = [] if _joins(index) else list(_shares(flow))
+    shares = [] if any(_joining(flow)) else list(_shares(flow))
     ways = [way for one in backwards if shares for way in flow.enclosing_loops(one.statement) if loop.statement in way]
     inner = {part.node for way in ways for part in way[: way.index(loop.statement)]}
     gone = [node.iter for node in inner if isinstance(node, cst.For)]
@@ -31,9 +32,24 @@ def find_shares(index: Index, flow: Flow, loop: EpochLoop, backwards: Iterable[B
     return [Site(node=one, index=index) for one in found]
 
 
-def _joins(index: Index) -> bool:
-    items = (call for call, _ in index.method_calls("join"))
-    return any(isinstance(index.parents[call], cst.WithItem) for call in items)
+def find_joins(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
+    """Return the contexts around an epoch loop in which a rank that has no more batches lets no other one wait.
+
+    Until such a context ends, it goes on with its next epochs, while others are still in earlier ones.
+    """
+    ways = [way for some in ways_to(loop.statement, flow).values() for way in some]
+    around = [one for one in _joining(flow) if any(index.statement(one) in way.path[:-1] for way in ways)]
+    return [Site(node=one, index=index) for one in around]
+
+
+def _joining(flow: Flow) -> Iterator[cst.BaseExpression]:
+    """Yield what `with` statements enter that is torch's context for uneven inputs: `Join([model])`, `model.join()`."""
+    index = flow.index
+    made = [*index.calls_to("torch.distributed.algorithms.join.Join", "torch.distributed.algorithms.Join")]
+    made += [call for call, _ in index.method_calls("join")]
+    for node in index.nodes_of(cst.WithItem) if made else ():
+        if any(origin.node in made for origin in flow.origins(node.item, index.scope_of(node))):
+            yield node.item
 
 
 def _shares(flow: Flow) -> Iterator[cst.BaseExpression]:

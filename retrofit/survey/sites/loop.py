@@ -54,6 +54,7 @@ class EpochLoop(Site):
         stops: where of them some ranks may leave it, and others not.
         clocks: the conditions under which it is left at a time of the clock.
         shares: what takes each rank's own share of something that its loops go through.
+        joins: the contexts around it in which ranks go through their epochs without waiting for each other.
         absentees: the collectives of ranks that never come to it.
         partings: what ends the process group in a turn of it, after which it goes on.
         thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
@@ -81,6 +82,7 @@ class EpochLoop(Site):
     stops: list[Stop] = field(default_factory=list)
     clocks: list[Site] = field(default_factory=list)
     shares: list[Site] = field(default_factory=list)
+    joins: list[Site] = field(default_factory=list)
     absentees: list[CallSite] = field(default_factory=list)
     partings: list[Site] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)

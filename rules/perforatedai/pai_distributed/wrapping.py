@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.distributed.algorithms.join import JoinHook
+from torch.distributed.algorithms.join import Join, JoinHook
 from torch.nn.parallel import DistributedDataParallel
 
 from .hidden import _pai_idle_parameters, _pai_library_at_work, _pai_rest
@@ -217,6 +217,18 @@ def _pai_scatter_to_one(wrapper: torch.nn.DataParallel, own: Callable[..., Any],
 
 
 torch.nn.DataParallel.__init__ = _pai_begin_on_one  # type: ignore[method-assign]
+_pai_begin_join = Join.__init__
+
+
+def _pai_begin_join_alone(join: Join, *joined: Any, **named: Any) -> None:
+    """Begin a context for uneven inputs: in the initialisation run, whose model has no wrapper, none is waited for."""
+    if initializing():
+        join._enable = False
+    else:
+        _pai_begin_join(join, *joined, **named)
+
+
+Join.__init__ = _pai_begin_join_alone  # type: ignore[method-assign]
 _pai_would_broadcast = DistributedDataParallel.will_sync_module_buffers
 
 
