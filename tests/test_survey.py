@@ -260,8 +260,6 @@ def test_keyword_arguments_are_told() -> None:
     [
         pytest.param("with model.no_sync():\n    pass", True, id="no_sync anywhere"),
         pytest.param("with model.join():\n    pass", True, id="join anywhere"),
-        pytest.param("with torch.distributed.algorithms.Join([model, optimizer]):\n    pass", True, id="joined"),
-        pytest.param("with torch.distributed.algorithms.Join([optimizer]):\n    pass", False, id="another one joined"),
         pytest.param("model.register_comm_hook(None, hook)", True, id="a hook for what is communicated"),
         pytest.param("model._set_static_graph()", True, id="a static graph"),
         pytest.param("print(','.join(names), os.path.join(folder, name))", False, id="another join"),

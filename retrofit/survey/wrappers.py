@@ -32,8 +32,7 @@ _WRAPPER_MEMBERS = frozenset(
     {"no_sync", "join", "register_comm_hook", "require_backward_grad_sync", "_set_static_graph"}
 )
 _SHARED_MEMBERS = {"ddp": ("module", "device"), "dp": ("module",)}
-#: Lets ranks end before others: of what it is given in its list, wrappers only.
-_JOINS = ("torch.distributed.algorithms.Join", "torch.distributed.algorithms.join.Join")
+
 
 #: What may hold a value within a statement, and is evaluated after it.
 _HOLDING = (cst.DictElement, cst.Dict, cst.Tuple, cst.List, cst.Element, cst.Arg, cst.Call, cst.Attribute)
@@ -444,9 +443,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
         for call in index.calls_to("isinstance")
         if len(call.args) == 2 and index.qualified(call.args[1].value) in index.knowledge.named(Wraps)
     ]
-    insisting = [call.args[0].value for call in asking if isinstance(index.parents.get(call), cst.Assert)]
-    joined = [call.args[0].value for call in index.calls_to(*_JOINS) if call.args]
-    insisting += [one.value for given in joined if isinstance(given, cst.List) for one in given.elements]
+    insisting = [call for call in asking if isinstance(index.parents.get(call), cst.Assert)]
     for wrapper in wrappers:
         origins = set(flow.origins(wrapper.call, wrapper.scope))
 
@@ -459,7 +456,8 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
                 here = index.statement(attribute)
                 if name in _WRAPPER_MEMBERS or here in before_leaving:
                     wrapper.uses.append(here)
-        wrapper.members |= bool(wrapper.uses) or any(map(means_it, insisting))
+        wrapper.members |= bool(wrapper.uses)
+        wrapper.members |= any(means_it(call.args[0].value) for call in insisting)
         wrapper.members |= any(_of_any(attribute, flow) for attribute in index.attributes)
         devices, own = wrapper.given("device_ids", 1), flow.defined(wrapper.call.func, wrapper.scope)
         if own is not None and "__getattr__" in own.inner:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.distributed.algorithms.join import Join, JoinHook
+from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from .hidden import _pai_idle_parameters, _pai_library_at_work, _pai_rest
@@ -104,18 +104,6 @@ class _PaiAlone(torch.nn.Module):
 
     def join(self, *arguments: Any, **keywords: Any) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
-
-    def join_hook(self, **keywords: Any) -> JoinHook:
-        """Take part in `Join([model])`, which asks for the next two as well: one process waits for none."""
-        return JoinHook()
-
-    @property
-    def join_device(self) -> torch.device:
-        return self.device
-
-    @property
-    def join_process_group(self) -> Any:
-        return torch.distributed.group.WORLD
 
     def register_comm_hook(self, *arguments: Any, **keywords: Any) -> None:
         """Leave out a hook for what ranks tell each other: there is one."""
