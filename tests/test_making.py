@@ -330,6 +330,20 @@ def test_a_loss_may_be_passed_back_in_each_branch_of_a_choice(otherwise: str, ma
 
 
 @pytest.mark.parametrize(
+    ("head", "batch"),
+    [
+        pytest.param("for (x, y), (val_x, val_y) in zip(loader, held):\n", "", id="beside it"),
+        pytest.param("for i, (x, y) in enumerate(loader):\n", "val_x, val_y = held[i]\n", id="by the same number"),
+    ],
+)
+def test_another_batch_of_the_same_turn_is_one_that_may_be_evaluated(head: str, batch: str) -> None:
+    told = f"{batch}model.eval()\na = hits(model(val_x), val_y)\nmodel.train()\n"
+    text = script("if a > best:\n    best = a", "best = 0")
+    (score,) = survey_of(text.replace("for x, y in loader:\n", head + indent(told, 8 * " "))).scores
+    assert (score.expression, score.made) == ("a", "evaluated")
+
+
+@pytest.mark.parametrize(
     ("told", "made"),
     [
         pytest.param("teacher.eval()\na = hits(model(x), y)", "trained", id="a teacher"),

@@ -4010,24 +4010,6 @@ def validation_epoch(epoch):
 """
 
 
-@pytest.mark.parametrize(
-    ("taken", "later", "found"),
-    [
-        ("total_loss, seen", "val_loss = total_loss / seen", ["val_loss"]),
-        ("total_loss, seen", "val_loss = float(total_loss / max(seen, 1))", ["val_loss"]),
-        ("total_loss, seen", "share = total_loss / seen", ["total_loss"]),
-        ("total_loss, seen", "val_loss = seen / total_loss", ["total_loss"]),
-        ("total_loss, seen", "val_loss = total_loss / batches", ["total_loss"]),
-        ("val_loss, acc", "error = val_loss / acc", ["val_loss"]),
-    ],
-)
-def test_a_total_that_is_divided_by_the_number_beside_it_counts_as_the_mean(
-    taken: str, later: str, found: list[str]
-) -> None:
-    scores = survey_of(script(f"{taken} = validate(model)\n{later}\nprint({later.partition(' ')[0]})")).scores
-    assert [score.expression for score in scores] == found
-
-
 def test_a_value_of_a_validation_of_several_sets_is_proposed_and_can_be_named() -> None:
     found = keeping(OVER_SETS, "validation_epoch(epoch)")
     assert [name for name, _ in found.measures] == ["EER"]
@@ -4857,6 +4839,8 @@ def test_direction_that_a_name_tells(name: str, direction: str) -> None:
         pytest.param(False, "best = max(f(main()) for fold in folds)", "line 7", id="the best of the folds"),
         pytest.param(False, "best = [main() for seed in seeds]", "", id="seeds in a comprehension"),
         pytest.param(False, "best = [main() for fold in [args.fold]]", "", id="one fold in a comprehension"),
+        pytest.param(False, "best = next(main() for k in folds if k == args.fold)", "", id="the one that is meant"),
+        pytest.param(False, "ways = {fold: lambda: main() for fold in folds}\nways[args.fold]()", "", id="one of some"),
         pytest.param(False, "best = [acc for acc in main()]", "", id="what comes of it"),
         pytest.param(False, "while True:\n    main()", "", id="until it goes through"),
         pytest.param(True, "main()", "", id="one model for several stages"),

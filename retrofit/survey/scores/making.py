@@ -541,28 +541,31 @@ class Making:
         loops = [*(turn.node for turn in inner), *nodes_in(block.node)]
         return any(isinstance(one, cst.For) and not mentions(one.iter, made) for one in loops)
 
-    def _learnt_in(self, at: Statement, frame: _Frame) -> set[Statement]:
-        """Return the statements that make what is learnt of a batch in the turn around one; an epoch is no batch."""
+    def _learnt_in(self, at: Statement, frame: _Frame) -> set[tuple[Statement, str]]:
+        """Return what makes that which is learnt of a batch in the turn around a statement; an epoch is no batch."""
         loops = (cst.For, cst.While)
         turn = next((part for part in at.around if isinstance(part.node, loops)), None)
-        found: set[Statement] = set()
+        found: set[tuple[Statement, str]] = set()
         if turn is None or (turn is self._loop.statement and not self._loop.by_step):
             return found
         for _, step in self._losses:
             around = (part for part in step.around if isinstance(part.node, loops))
             if step.scope is frame.scope and next(around, None) is turn:
                 found |= self._makers(step.node, step, frame)
-        return {one for one in found if turn in one.path and one is not self._loop.statement}
+        return {one for one in found if turn in one[0].path and one[0] is not self._loop.statement}
 
-    def _makers(self, node: cst.CSTNode, at: Statement, frame: _Frame) -> set[Statement]:
-        """Return the statements of a function that make, one out of the other, what an expression in it reads."""
-        found, waiting = set[Statement](), [(name, at) for name in names_in(node)]
+    def _makers(self, node: cst.CSTNode, at: Statement, frame: _Frame) -> set[tuple[Statement, str]]:
+        """Return the statements of a function that make, one out of the other, what an expression in it reads.
+
+        Each with the name that it makes, but for the number of a turn, by which data of any kind is taken.
+        """
+        found, waiting = set[tuple[Statement, str]](), [(name, at) for name in names_in(node)]
         while waiting:
             name, place = waiting.pop()
             for made in (b for whole in wholes_of(name) for b in self._given(whole, place, frame)):
                 here = made.statement
-                if here.scope is frame.scope and here not in found:
-                    found.add(here)
+                if here.scope is frame.scope and (here, made.target) not in found and not _counts_turns(made):
+                    found.add((here, made.target))
                     values = [made.value] if made.value is not None else [*changes(made)]
                     waiting += [(name, here) for value in values for name in names_in(value)]
         return found
@@ -673,6 +676,16 @@ def numbers_turns(loop: EpochLoop, binding: Binding) -> bool:
     """Whether a variable is the number of the epoch loop's turn: `epoch += 1` in each."""
     counts = any(isinstance(one.value, cst.Integer) for one in changes(binding))
     return counts and binding.statement.parent is loop.statement
+
+
+def _counts_turns(binding: Binding) -> bool:
+    """Whether a name is the number of a `for` loop's turn: `i` in `for i, batch in enumerate(loader)`."""
+    node = binding.statement.node
+    if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
+        return False
+    first = node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target
+    by = dotted(node.iter.func)
+    return by == "range" or (by == "enumerate" and dotted(first) == binding.target)
 
 
 def _called_object(call: cst.Call) -> str:
