@@ -22,6 +22,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -865,12 +866,17 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     assert not os.path.lexists("to.pt")
     assert held("opened.pt") == [0]
     assert not os.path.lexists("checkpoint-1")
+    training._pai.steps = 0
+    with pytest.raises(FileNotFoundError):
+        torch.load("best.pt")
+    training._pai.steps = 1
     assert torch.load("best.pt") == 1, "a file that this round has not saved is found where it is set aside"
+    shutil.copyfile("top.pt", "export.pt")
+    assert held("best.pt", "export.pt") == [1, 1]
     save(2)
     torch.save(2, "two.pt")
     end_round(training, 0.4)
     assert held(*names) == [0, None, None, None, None]
-    assert torch.load("best.pt") == 1
     torch.save(3, "last.pt")
     training._pai.structures = [{"best": 0.6}]
     training._pai_end_with_files(complete=True)
@@ -903,7 +909,9 @@ def test_what_the_script_does_not_save_of_its_training_stays(
     from safetensors.torch import save_file
 
     name = {"in SAVE": "PAI/own.pt", "of a logger": "wandb/own.txt"}.get(which, "own.pt")
-    for one, value in {"before a step": ("steps", 0), "drawn": ("loading", 1), "complete": ("complete", True)}.items():
+    states: dict[str, tuple[str, Any]] = {"before a step": ("steps", 0), "complete": ("complete", True)}
+    states["drawn"] = ("loading", {threading.get_ident()})
+    for one, value in states.items():
         if which == one:
             setattr(training._pai, *value)
     training._pai.of_library = int(which == "of the library")

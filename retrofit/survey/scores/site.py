@@ -91,7 +91,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     parted = _block_that_parts(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
     when = common_condition(index, flow, way) if apart else ""
-    before_these = passing + _ending(index, loop, outer)
+    before_these = passing + (_ending(index, loop, outer) if direct else [])
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,

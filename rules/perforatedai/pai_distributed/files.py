@@ -8,6 +8,7 @@ what other rounds alone have saved.
 """
 
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -71,7 +72,9 @@ def _pai_is_inside(path: str, folder: str) -> bool:
 def _pai_trains() -> bool:
     """Is what is saved now of the model's training, and not what a data set keeps of a sample, say?"""
     trains = _pai.restarts and _pai.model is not None and _pai.steps and not (_pai.complete or initializing())
-    return bool(trains) and not _pai.loading and not _pai.of_library and torch.utils.data.get_worker_info() is None
+    if threading.get_ident() in _pai.loading:
+        return False
+    return bool(trains) and not _pai.of_library and torch.utils.data.get_worker_info() is None
 
 
 def _pai_note_file(file: Any) -> None:
@@ -96,7 +99,12 @@ def _pai_move(path: str, place: str) -> bool:
     _pai_follows.busy = True
     try:
         os.makedirs(os.path.dirname(place), exist_ok=True)
-        shutil.move(path, place)
+        try:
+            os.replace(path, place)  # also a link to a folder, by itself
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            shutil.move(path, place)
     except FileNotFoundError:  # another rank was faster
         return False
     except OSError as error:
@@ -125,10 +133,14 @@ def _pai_follow(event: str, arguments: tuple[Any, ...]) -> None:
         return
     with contextlib.suppress(OSError, TypeError, ValueError):  # which the script's own call raises as well
         if event not in ("open", "os.mkdir"):
+            _pai_find_file(arguments[0])
             _pai_follow_file(event, *map(os.fsdecode, arguments[:2]))
+        elif event == "open" and isinstance(arguments[1], str) and arguments[1].startswith("r"):
+            _pai_find_file(arguments[0])
         elif event == "os.mkdir" or not {"w", "x"}.isdisjoint(arguments[1] or ""):
             path = os.path.abspath(os.fsdecode(arguments[0]))
-            if _pai_is_of_script(path) and not (event == "os.mkdir" and os.path.lexists(path)):
+            fails = (event == "os.mkdir" or "x" in arguments[1]) and os.path.lexists(path)
+            if _pai_is_of_script(path) and not fails:
                 _pai_note_file(path)
                 if event == "os.mkdir":
                     _pai.folders.add(path)
@@ -141,6 +153,19 @@ def _pai_is_of_script(path: str) -> bool:
         return False
     below = os.pardir not in parts and not any(part.startswith(".") for part in parts if part != os.curdir)
     return below or os.path.dirname(path) in _pai.folders
+
+
+def _pai_find_file(file: Any) -> None:
+    """Let the script have a file as it trains that its round has not saved yet, as it is set aside: the best so far.
+
+    Whether it is there before that, as for a script that would resume, is as in the first round.
+    """
+    if not isinstance(file, (str, os.PathLike)) or os.path.lexists(file) or not (_pai.switch_time and _pai_trains()):
+        return
+    place = _pai_place_for(os.fsdecode(file))
+    if os.path.isfile(place):
+        _pai_note_file(file)
+        shutil.copy2(place, file)
 
 
 def _pai_follow_file(event: str, source: str, target: str) -> None:
@@ -175,19 +200,21 @@ def _pai_set_files_aside(number: int, best: float) -> None:
         best: its best score.
     """
     aside, moved, listed = _pai_aside(), [], _pai_listed(number)
+    better = {path: best for path in listed if _pai_better(best, aside.get(path)) == best}
+    _pai_write("files", {**aside, **better})  # first: a process that is killed here goes on by that
     for path in reversed(listed):  # what is in a folder before that
         if os.path.isdir(path) and not os.path.islink(path):
             with contextlib.suppress(OSError):  # it holds something else
                 os.rmdir(path)
-        elif os.path.lexists(path) and _pai_better(best, aside.get(path)) != best:
+        elif not os.path.islink(path) and not _pai_is_since_beginning(path):
+            pass  # it is gone, or what was there before the first round is back
+        elif path not in better:
             os.remove(path)
-        elif os.path.lexists(path) and _pai_move(path, _pai_place_for(path)):
-            aside[path] = best
+        elif _pai_move(path, _pai_place_for(path)):
             moved.append(path)
         if os.path.lexists(first := _pai_place_for(path, "first")):
             _pai_move(first, path)
     if moved:
-        _pai_write("files", aside)
         _pai_say(
             f"What this round has saved ({os.path.relpath(moved[0])}{', ...' if moved[1:] else ''}) is set aside in "
             f"{os.path.relpath(_pai_place_for('', 'files'))}: the next one begins with what was there before the first"
@@ -219,7 +246,8 @@ def _pai_end_with_files(*, complete: bool) -> None:
 def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
     back, left = [], False
     for path, best in _pai_aside().items():
-        if not (path in here and os.path.lexists(path)) or _pai_better(newest, best) != newest:
+        gone = not (path in here and os.path.lexists(path)) or _pai_better(newest, best) != newest
+        if gone and os.path.lexists(_pai_place_for(path)):
             left = not _pai_move(_pai_place_for(path), path) or left
             back.append(path)
     if back:
@@ -232,11 +260,3 @@ def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
     known = [*_pai_lists(_pai.switch_number), os.path.join(_pai_folder(), "files.json")]
     for path in () if left else filter(os.path.exists, known):
         os.remove(path)
-
-
-def _pai_found_file(file: Any) -> Any:
-    """A file that the script loads; where only an earlier round has saved it, what is set aside of that."""
-    if not isinstance(file, (str, os.PathLike)) or os.path.lexists(file) or not _pai.switch_time:
-        return file
-    place = _pai_place_for(file)
-    return place if os.path.exists(place) else file
