@@ -78,7 +78,9 @@ def tracked_scores(
         if not told or (BEST.search(name) and not made_anew(node, best)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
-        return not any(taken_by_turn(index, inside, value) or is_size(value) for value in [node, *values])
+        # A loop before it has left it one value.
+        around = partial(_around_both, index, inside, node)
+        return not any(taken_by_turn(index, around, value) or is_size(value) for value in [node, *values])
 
     found = False
     for binding in bindings:
@@ -120,6 +122,11 @@ def tracked_scores(
                     told = "max" if better * sense > 0 else "min"
                     history = index.source.code(best.args[0].value) if _best_of_history(best) else ""
                     yield Candidate(score, told, evidence, root_of(best), history, saved=bool(history))
+
+
+def _around_both(index: Index, inside: Callable[[cst.CSTNode], bool], node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Whether a loop is inside the code, and around an expression."""
+    return inside(loop) and code_within(index, node, loop)
 
 
 def _is_known(node: cst.BaseExpression, bound: set[str]) -> bool:

@@ -18,6 +18,7 @@ from retrofit.survey.loops import VALIDATES, called_in, mode_told
 from retrofit.survey.nodes import (
     children,
     dotted,
+    key_of,
     last_name,
     mentions,
     method_name,
@@ -189,7 +190,10 @@ class Making:
             return self._of_call(node, at, frame, keys)
         if isinstance(node, cst.Subscript) and len(node.slice) == 1:
             key = node.slice[0].slice
-            return self._of(node.value, at, frame, keys if isinstance(key, cst.Slice) else (self._code(key), *keys))
+            made = self._of(node.value, at, frame, keys if isinstance(key, cst.Slice) else (self._code(key), *keys))
+            # Of what one pass gives for all data, as of a graph, the training learns from some.
+            held_out = self._loop.by_iteration and key_of(node) is None and VALIDATION_DATA.search(self._code(key))
+            return {EVALUATED} if held_out and made == {TRAINED} else made
         if isinstance(node, cst.NamedExpr):
             return self._of(node.value, at, frame, keys)
         if keys and isinstance(node, (cst.Dict, cst.Tuple, cst.List)) and node in self._index.parents:
@@ -408,7 +412,19 @@ class Making:
             return found
         if VALIDATES.search(last_name(call.func)) and call.args:
             return {EVALUATED}
-        return self._around(at, frame)
+        return self._around(at, frame) or ({TRAINED} if self._is_learnt(call, at, frame) else set())
+
+    def _is_learnt(self, call: cst.Call, at: Statement, frame: _Frame) -> bool:
+        """Whether a call of an object, such as the model, makes what a backward pass in its function is of.
+
+        It tells where an epoch is one step; what a function gives there, or a method of other objects, may be its data.
+        """
+        called, told = wholes_of(dotted(call.func) or ""), self._index.calls_of(at.scope)
+        models = {dotted(receiver(one)) for one in told if mode_told(self._index, one)}
+        objects = called[-1] in self._bound or called[-1] in frame.scope.parameters or models.intersection(called)
+        if not objects or self._trains(frame) != TRAINED:
+            return False
+        return any(at in self._makers(step.node, step, frame) for _, step in self._losses if step.scope is at.scope)
 
     def _of_function(self, function: Scope, call: cst.Call, frame: _Frame, keys: tuple[str, ...] = ()) -> set[str]:
         """Return what makes the value that a call of a local function gives."""
@@ -504,7 +520,7 @@ class Making:
             if without_gradients(self._index, part.node):
                 begun.append((part.order, EVALUATED if self._runs_through(part, frame) else _ASIDE))
             if isinstance(part.node, (cst.For, cst.While)) and (
-                part is not self._loop.statement or self._loop.by_iteration
+                part is not self._loop.statement or self._loop.by_step or self._loop.unclear
             ):
                 trains = self._trains(frame, part)
                 if trains:
