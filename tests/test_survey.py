@@ -7630,6 +7630,22 @@ def test_a_best_that_gives_more_is_each_rounds_own(begun: str, taken: str, after
     assert score.best == ("best" if carried else "")
 
 
+@pytest.mark.parametrize(
+    ("taken", "after", "kept"),
+    [
+        pytest.param("state = copy.deepcopy(model.state_dict())", "torch.save(state, path)", "state", id="weights"),
+        pytest.param("state = copy.deepcopy(model)", "model = state", "state", id="the model"),
+        pytest.param("state = model.state_dict()", "print(best)", "", id="read no more"),
+        pytest.param("state = epoch", "print(state)", "", id="the turn"),
+        pytest.param("state = f'{epoch}.pt'", "torch.load(state)", "", id="a path"),
+    ],
+)
+def test_weights_that_are_kept_with_the_best_score_are_known(taken: str, after: str, kept: str) -> None:
+    text = script(f"{TAKEN}\n    {taken}", "import copy\n\nstate, best = None, 0.0") + f"\n{after}\n"
+    (score,) = survey_of(text.replace("BEST", "best")).scores
+    assert score.with_best == kept
+
+
 _KEEPS_TURN = """
 class Keeper:
     def __init__(self):

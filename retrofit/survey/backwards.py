@@ -67,7 +67,8 @@ def find_cut_off(index: Index) -> list[Site]:
     return [
         Site(node=one.node, index=index)
         for one in index.statements
-        if leaves(one.node) and not isinstance(one.node, cst.Raise)
+        if leaves(one.node)
+        and not isinstance(one.node, cst.Raise)
         and any(method_name(node) == "backward" for later in one.following for node in nodes_in(later.node))
     ]
 

@@ -424,7 +424,8 @@ class Making:
         objects = called[-1] in self._bound or called[-1] in frame.scope.parameters or models.intersection(called)
         if not objects or self._trains(frame) != TRAINED:
             return False
-        return any(at in self._makers(step.node, step, frame) for _, step in self._losses if step.scope is at.scope)
+        steps = [step for _, step in self._losses if step.scope is at.scope]
+        return any(at is made for step in steps for made, _ in self._makers(step.node, step, frame))
 
     def _of_function(self, function: Scope, call: cst.Call, frame: _Frame, keys: tuple[str, ...] = ()) -> set[str]:
         """Return what makes the value that a call of a local function gives."""
