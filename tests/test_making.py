@@ -330,6 +330,20 @@ def test_a_loss_may_be_passed_back_in_each_branch_of_a_choice(otherwise: str, ma
 
 
 @pytest.mark.parametrize(
+    ("head", "batch"),
+    [
+        pytest.param("for (x, y), (val_x, val_y) in zip(loader, held):\n", "", id="beside it"),
+        pytest.param("for i, (x, y) in enumerate(loader):\n", "val_x, val_y = held[i]\n", id="by the same number"),
+    ],
+)
+def test_another_batch_of_the_same_turn_is_one_that_may_be_evaluated(head: str, batch: str) -> None:
+    told = f"{batch}model.eval()\na = hits(model(val_x), val_y)\nmodel.train()\n"
+    text = script("if a > best:\n    best = a", "best = 0")
+    (score,) = survey_of(text.replace("for x, y in loader:\n", head + indent(told, 8 * " "))).scores
+    assert (score.expression, score.made) == ("a", "evaluated")
+
+
+@pytest.mark.parametrize(
     ("told", "made"),
     [
         pytest.param("teacher.eval()\na = hits(model(x), y)", "trained", id="a teacher"),
@@ -974,3 +988,60 @@ def test_what_runs_a_batch_without_learning_it_is_no_training(how: str, made: st
     text = text.replace("loss = criterion(model(x), y)", "run(model, x, y, learns=True)")
     (score,) = survey_of(re.sub(r"\n +loss.backward\(\)(?=\n        opt)", "", text)).scores
     assert (score.expression, score.made) == ("a", made)
+
+
+#: Epochs of one step each, which takes all data of a graph at once.
+GRAPH = """
+def test(out):
+    found = out.argmax(1)
+    return [hits(found[mask], y[mask]) for mask in (train_mask, val_mask)]
+
+model = torch.nn.DataParallel(Net())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+best = 0
+for epoch in range(99):
+    x = graph.x.cuda()
+    model.train()
+    optimizer.zero_grad()
+    codes = model.module.encode(x, edges)
+    out = model(codes)
+    loss = criterion(out[train_mask], y[train_mask])
+    loss.backward()
+    optimizer.step()
+    MEASURED
+    print(acc)
+"""
+OWN_PASS = "acc = (out[train_mask].argmax(1) == y[train_mask]).float().mean().item()"
+HELD_OUT = OWN_PASS.replace("train_", "val_")
+NO_GRAD, AGAIN = "with torch.no_grad():\n    ", "model.eval()\nout = model(x, edges)\n"
+
+
+@pytest.mark.parametrize(
+    ("measured", "made"),
+    [
+        pytest.param(NO_GRAD + OWN_PASS, "trained", id="of what is learnt"),
+        pytest.param("model.eval()\n" + NO_GRAD + OWN_PASS, "trained", id="of what is learnt, told to evaluate"),
+        pytest.param(NO_GRAD + "acc = test(out)[0]", "trained", id="of what is learnt, by a function"),
+        pytest.param(NO_GRAD + OWN_PASS.replace("out", "codes"), "trained", id="of what the model's method gives"),
+        pytest.param(NO_GRAD + HELD_OUT, "evaluated", id="of what is held out"),
+        pytest.param(HELD_OUT, "evaluated", id="of what is held out, without a word"),
+        pytest.param(AGAIN + OWN_PASS, "evaluated", id="of a pass of its own"),
+        pytest.param(AGAIN + NO_GRAD + "acc = test(out)[1]", "evaluated", id="of a pass of its own, by a function"),
+    ],
+)
+def test_one_pass_for_all_data_trains_but_for_what_is_held_out(measured: str, made: str) -> None:
+    found = survey_of(GRAPH.replace("MEASURED", indent(measured, "    ").lstrip())).scores
+    assert [(score.expression, score.made) for score in found] == [("acc", made)]
+
+
+def test_what_is_held_out_is_taken_where_it_is_compared_with_the_best(tmp_path: Path) -> None:
+    best = f"{HELD_OUT}\nif acc > best:\n    best = acc"
+    plan = plan_of(tmp_path, GRAPH.replace("MEASURED", indent(best, "    ").lstrip()))
+    assert "report_validation_score(acc, model)" in rewritten(plan)
+
+
+def test_a_part_of_a_batch_that_is_learnt_is_none_of_a_validation() -> None:
+    text = script("a = total\nif a < best:\n    best = a", "total, best = 0, 9")
+    batch = "    for x, y in loader:\n        out = model(x)\n        total += hits(out[val_mask])\n"
+    (score,) = survey_of(text.replace("    for x, y in loader:\n", batch)).scores
+    assert (score.expression, score.made) == ("a", "trained")

@@ -151,3 +151,36 @@ def test_the_mean_of_what_a_validation_collects_is_offered_also_in_an_attribute(
 def test_what_a_loop_takes_by_its_turns_is_not_offered_as_one_value(taken: str, offered: str) -> None:
     found = survey_of(script(f"parts = evaluate(model)\nfor i in range(3):\n    print({taken})\nprint(epoch)"))
     assert [*[name for name, _ in found.measures], *[one.expression for one in found.scores]] == [offered]
+
+
+METERED = """
+model.eval()
+hits = 0
+for x, y in val_loader:
+    with torch.no_grad():
+        meter.update(right(model(x), y))
+        SHOWN
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "offered"),
+    [
+        ("print(meter.avg)", ["meter.avg"]),
+        ("print(meter.val)", []),
+        ("hits += 1\n        print(hits / len(y))", ["hits"]),
+    ],
+)
+def test_the_mean_so_far_of_a_meter_that_a_validation_shows_is_offered(shown: str, offered: list[str]) -> None:
+    found = survey_of(script(METERED.replace("SHOWN", shown), "meter = Meter()"))
+    assert (found.scores, [name for name, _ in found.measures]) == ([], offered)
+    for name in offered:
+        (score,) = survey_of(script(METERED.replace("SHOWN", shown), "meter = Meter()"), name, "max").scores
+        assert (score.known, score.unfit[0], score.last[0]) == (True, "", "")
+
+
+def test_the_mean_so_far_of_the_trainings_meter_is_not_offered_beside_it() -> None:
+    text = script(METERED.replace("SHOWN", "print(meter.avg)"), "meter, learnt = Meter(), Meter()")
+    batch = "    for x, y in loader:\n        learnt.update(1)\n        print(learnt.avg)\n"
+    found = survey_of(text.replace("    for x, y in loader:\n", batch))
+    assert [name for name, _ in found.measures] == ["meter.avg"]

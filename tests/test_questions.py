@@ -41,6 +41,7 @@ STEPPED = (
 ALL = PLAIN[PLAIN.index(BUILT) :].rstrip("\n") + "\n"
 
 CHOSEN = "model = Wrap(model)\n"
+JOIN = "from torch.distributed.algorithms.join import Join\n"
 DP = ("DistributedDataParallel as DDP", "DataParallel as DDP")
 PLAINLY = Options()
 IN_PROCESS = Options(in_process=True)
@@ -145,12 +146,6 @@ def clocked(last: str) -> Swaps:
     return before("import time\nbegun = time.time()\n", "best = 0\n"), scored(SCORE + last)
 
 
-def staged(head: str, optimizer: str = OPTIMIZER) -> Swaps:
-    """Return the swap that puts the training into a loop, with an optimizer in each of its turns."""
-    training = PLAIN[PLAIN.index(EPOCHS) :].rstrip("\n") + "\n"
-    return ((training, f"{head}\n{inner(optimizer + training)}"),)
-
-
 def unused(text: str) -> str:
     """Return code behind a `raise`."""
     return f"def old(model):\n    raise NotImplementedError\n{inner(text)}\n"
@@ -230,12 +225,16 @@ QUESTIONS: dict[str, Question] = {
         Options(inline=True),
     ),
     "PAI002 1": Question(
-        (before("from options import args, parser\nconfig = Config(**vars(args))\n"),),
+        (before("from . import args, parser\nconfig = Config(**vars(args))\n"),),
         {
-            "told, and not handed on": (before("from options import args, parser\nprint(vars(args))\n"),),
+            "told, and not handed on": (before("from . import args, parser\nprint(vars(args))\n"),),
+            "read by a module of another package": (
+                before("from options import args, parser\nconfig = Config(**vars(args))\n"),
+            ),
             "read by a function": (before("from reading import read\nconfig = Config(**vars(read()))\n"),),
         },
         files={
+            "__init__.py": f"{OPTIONS}args = parser.parse_args()\n",
             "options.py": f"{OPTIONS}args = parser.parse_args()\n",
             "reading.py": f"{OPTIONS}\n\ndef read():\n    return parser.parse_args()\n",
         },
@@ -274,15 +273,6 @@ QUESTIONS: dict[str, Question] = {
             "what the time is kept beside": clocked("spent = time.time() - begun\nif acc > 0.9:\n    break\n"),
         },
     ),
-    "PAI011 3": Question(
-        staged("for stage in stages:"),
-        {
-            "runs": staged("for run in range(3):"),
-            "a single one": staged("for stage in [args.stage]:"),
-            "one optimizer for all": staged("for stage in stages:", ""),
-            "until it goes through": staged("while True:"),
-        },
-    ),
     "PAI011 2": Question(
         (PARTING, scored(f"{SCORE}clean()\n")),
         {
@@ -296,6 +286,22 @@ QUESTIONS: dict[str, Question] = {
             "of a plain object": (scored(f"{SCORE}group.destroy_process_group()\n"),),
             "where a constant rules it out": (PARTING, scored(f"{SCORE}if over:\n    clean()\n")),
             "made anew": (PARTING, scored(f"{SCORE}clean()\nmeet()\n")),
+        },
+    ),
+    "PAI011 3": Question(
+        (
+            before(JOIN),
+            (EPOCHS, f"with Join([model]):\n    {EPOCHS}"),
+            *(
+                (part, "".join(f"    {line}\n" for line in part.splitlines()))
+                for part in (BATCHES, "".join(f"    {line}\n" for line in SCORE.splitlines()))
+            ),
+        ),
+        {
+            "around the batches": (
+                before(JOIN),
+                (BATCHES, "    with Join([model]):\n" + "".join(f"    {line}\n" for line in BATCHES.splitlines())),
+            ),
         },
     ),
     "PAI014 1": Question(
@@ -864,6 +870,13 @@ QUESTIONS: dict[str, Question] = {
             "that trains itself": (before("import os\nos.system('python lib/fit.py')\n", IMPORT),),
         },
         files={"lib/fit.py": PROGRAM},
+    ),
+    "PAI104 10": Question(
+        ((ZERO, f"        break\n{ZERO}"),),
+        {
+            "sometimes": ((ZERO, f"        if over():\n            break\n{ZERO}"),),
+            "behind it": ((STEP, f"{STEP}        break\n"),),
+        },
     ),
     "PAI105 1": Question(
         ((inner(SCORE), ""),),

@@ -1105,28 +1105,6 @@ def test_score_is_handed_over_before_the_training_ends_by_it(tmp_path: Path, end
     assert (f"{ending}{' ' * 16}{later}\n{handed}" if later else handed + ending) in changed
 
 
-@pytest.mark.parametrize(
-    ("end", "later", "before"),
-    [
-        pytest.param("if epoch >= 99:\n    break\n", "", True, id="after so many epochs"),
-        pytest.param("if acc > 0.99:\n    print(acc)\n    break\n", "epoch += 1\n", True, id="as the score is reached"),
-        pytest.param("if epoch >= 99:\n    exit()\n", "", True, id="with the script"),
-        pytest.param("if epoch >= 99:\n    break\n", "save(model)\n", False, id="but what is saved later"),
-        pytest.param("if epoch >= 99:\n    print(acc)\n", "epoch += 1\n", False, id="nothing ends"),
-    ],
-)
-def test_the_last_score_is_handed_over_before_the_training_ends(
-    tmp_path: Path, end: str, later: str, before: bool
-) -> None:
-    text = script(
-        f"acc = evaluate(model)\nif acc > best:\n    best = acc\n    save(model)\n{end}{later}", before="best = 0"
-    )
-    changed = rewritten(plan_of(tmp_path, text.replace("for epoch in range(10):", "epoch = 0\nwhile True:")))
-    assert changed.count("report_validation_score(") == 1
-    handed, ends = changed.index("report_validation_score(acc, model"), changed.index(end.partition("\n")[0])
-    assert (handed < ends) == before
-
-
 def test_validation_within_two_loops_leaves_all_three(tmp_path: Path) -> None:
     changed = iterating(tmp_path, FILES.replace("END", "exit()"), after="done()\n")
     assert "training_complete = False\nwhile True:\n" in changed

@@ -22,8 +22,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -797,7 +798,7 @@ def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
 
 
 @pytest.fixture
-def training(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def training(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The helper as it is when the first round has made a step."""
     import torch
 
@@ -808,7 +809,9 @@ def training(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "PAI").mkdir()
     (tmp_path / "PAI" / "array_dims.csv").touch()
     helper._pai.model, helper._pai.steps = torch.nn.Linear(1, 1), 1
-    return helper
+    helper._pai_follow_files()
+    yield helper
+    helper._pai.steps = 0  # a hook stays for ever
 
 
 def end_round(helper: ModuleType, score: float) -> None:
@@ -832,16 +835,20 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
 
     training._pai.steps = 0
     torch.save(0, "begun.pt")
+    torch.save(0, "opened.pt")
     Path("list.json").write_text("0")
-    for name in ("begun.pt", "list.json"):
+    for name in ("begun.pt", "opened.pt", "list.json"):
         os.utime(name, (1, 1))
     training._pai.steps = 1
     names = ("begun.pt", "best.pt", "top.pt", "last.pt", "to.pt")
 
     def save(number: int) -> None:
         torch.save(number, "begun.pt")
-        with open("best.pt", "wb") as file:
-            torch.save(number, file)
+        for name in ("best.pt", "opened.pt"):
+            with open(name, "wb") as file:
+                torch.save(number, file)
+        os.makedirs(f"checkpoint-{number}/rank", exist_ok=True)
+        Path(f"checkpoint-{number}", "rank", "state.txt").write_text(str(number))
         shutil.copyfile("best.pt", "top.pt")
         torch.save(number, "new.pt")
         os.replace("new.pt", "last.pt")
@@ -857,16 +864,24 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["0", "1"]
     assert held(*names) == [0, None, None, None, None]
     assert not os.path.lexists("to.pt")
+    assert held("opened.pt") == [0]
+    assert not os.path.lexists("checkpoint-1")
+    training._pai.steps = 0
+    with pytest.raises(FileNotFoundError):
+        torch.load("best.pt")
+    training._pai.steps = 1
     assert torch.load("best.pt") == 1, "a file that this round has not saved is found where it is set aside"
+    shutil.copyfile("top.pt", "export.pt")
+    assert held("best.pt", "export.pt") == [1, 1]
     save(2)
     torch.save(2, "two.pt")
     end_round(training, 0.4)
     assert held(*names) == [0, None, None, None, None]
-    assert torch.load("best.pt") == 1
     torch.save(3, "last.pt")
     training._pai.structures = [{"best": 0.6}]
     training._pai_end_with_files(complete=True)
     assert held("two.pt") == [2], "no other round has saved it"
+    assert [Path(f"checkpoint-{number}/rank/state.txt").read_text() for number in (1, 2)] == ["1", "2"]
     assert held(*names) == [1, 1, 1, 3, 3]
     assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["1", "12"]
     assert os.listdir("PAI") == ["array_dims.csv"]
@@ -874,29 +889,45 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
 
 @pytest.mark.parametrize(
     "which",
-    ["before a step", "drawn", "of the library", "complete", "in SAVE", "by safetensors", "initializing", "of rank 1"],
+    [
+        "before a step",
+        "drawn",
+        "of the library",
+        "complete",
+        "in SAVE",
+        "initializing",
+        "of a logger",
+        "safe",
+        "rank 1",
+    ],
 )
 def test_what_the_script_does_not_save_of_its_training_stays(
     training: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
+    """What it does does not: by safetensors, say, or on another rank."""
     import torch
     from safetensors.torch import save_file
 
-    name = "PAI/own.pt" if which == "in SAVE" else "own.pt"
-    for one, value in {"before a step": ("steps", 0), "drawn": ("loading", 1), "complete": ("complete", True)}.items():
+    name = {"in SAVE": "PAI/own.pt", "of a logger": "wandb/own.txt"}.get(which, "own.pt")
+    states: dict[str, tuple[str, Any]] = {"before a step": ("steps", 0), "complete": ("complete", True)}
+    states["drawn"] = ("loading", {threading.get_ident()})
+    for one, value in states.items():
         if which == one:
             setattr(training._pai, *value)
     training._pai.of_library = int(which == "of the library")
-    monkeypatch.setenv("RANK", str(int(which == "of rank 1")))
+    monkeypatch.setenv("RANK", str(int(which == "rank 1")))
     if which == "initializing":
         monkeypatch.setenv("PAI_PERFORATE_MODEL_PARALLEL", "1")
-    if which == "by safetensors":
+    if which == "safe":
         save_file({"one": torch.ones(1)}, name)
+    elif which == "of a logger":
+        os.mkdir("wandb")
+        Path(name).write_text("1")
     else:
         torch.save(1, name)
     monkeypatch.setenv("RANK", "0")
     end_round(training, 0.5)
-    assert os.path.exists(name) is (which != "by safetensors")
+    assert os.path.exists(name) is (which not in ("safe", "rank 1"))
 
 
 def test_what_a_round_that_was_killed_as_it_ended_has_saved_is_set_aside_by_the_next(

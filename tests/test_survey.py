@@ -2487,9 +2487,7 @@ def test_score_within_the_loop_over_batches_is_handed_over_there_where_steps_end
     text = script(f"{end}\nlog()").replace("for epoch in range(10):", head).replace("optimizer.step()\n", batch)
     (score,) = survey_of(text).scores
     assert (score.in_turn, score.guarded, score.condition) == (in_turn, not in_turn, "n % 5 == 0")
-    ahead = ("epoch += 1", "for x, y")  # of what ends the training
-    place = "if acc > best" if in_turn else ahead if "break" in end else "log()"
-    assert score.index.source.code(score.anchors["report"]).startswith(place)
+    assert score.index.source.code(score.anchors["report"]).startswith("if acc > best" if in_turn else "log()")
 
 
 @pytest.mark.parametrize(
@@ -4010,24 +4008,6 @@ def validation_epoch(epoch):
 """
 
 
-@pytest.mark.parametrize(
-    ("taken", "later", "found"),
-    [
-        ("total_loss, seen", "val_loss = total_loss / seen", ["val_loss"]),
-        ("total_loss, seen", "val_loss = float(total_loss / max(seen, 1))", ["val_loss"]),
-        ("total_loss, seen", "share = total_loss / seen", ["total_loss"]),
-        ("total_loss, seen", "val_loss = seen / total_loss", ["total_loss"]),
-        ("total_loss, seen", "val_loss = total_loss / batches", ["total_loss"]),
-        ("val_loss, acc", "error = val_loss / acc", ["val_loss"]),
-    ],
-)
-def test_a_total_that_is_divided_by_the_number_beside_it_counts_as_the_mean(
-    taken: str, later: str, found: list[str]
-) -> None:
-    scores = survey_of(script(f"{taken} = validate(model)\n{later}\nprint({later.partition(' ')[0]})")).scores
-    assert [score.expression for score in scores] == found
-
-
 def test_a_value_of_a_validation_of_several_sets_is_proposed_and_can_be_named() -> None:
     found = keeping(OVER_SETS, "validation_epoch(epoch)")
     assert [name for name, _ in found.measures] == ["EER"]
@@ -4857,6 +4837,8 @@ def test_direction_that_a_name_tells(name: str, direction: str) -> None:
         pytest.param(False, "best = max(f(main()) for fold in folds)", "line 7", id="the best of the folds"),
         pytest.param(False, "best = [main() for seed in seeds]", "", id="seeds in a comprehension"),
         pytest.param(False, "best = [main() for fold in [args.fold]]", "", id="one fold in a comprehension"),
+        pytest.param(False, "best = next(main() for k in folds if k == args.fold)", "", id="the one that is meant"),
+        pytest.param(False, "ways = {fold: lambda: main() for fold in folds}\nways[args.fold]()", "", id="one of some"),
         pytest.param(False, "best = [acc for acc in main()]", "", id="what comes of it"),
         pytest.param(False, "while True:\n    main()", "", id="until it goes through"),
         pytest.param(True, "main()", "", id="one model for several stages"),
@@ -4868,7 +4850,7 @@ def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, 
     body = "def main():\n    model = DDP(Net())\n" + indent(train, "    ")
     (loop,) = survey_of(DDP + body + call).loops
     assert loop.repeated == repeated
-    several = re.search(r"\n    main|main\S* for", call) and "[args.fold]" not in call and "[0])" not in call
+    several = re.search(r"\n    main|main\S* for(?!.* if )", call) and "[args.fold]" not in call and "[0])" not in call
     assert bool(loop.repeats) == (bool(several) or staged)
 
 
@@ -7646,6 +7628,22 @@ def test_a_best_that_gives_more_is_each_rounds_own(begun: str, taken: str, after
     text = script(f"{TAKEN}\n    {taken}\n    torch.save(model, 'best.pt')", f"{begun}best = 0.0") + f"\n{after}\n"
     (score,) = survey_of(text.replace("BEST", "best")).scores
     assert score.best == ("best" if carried else "")
+
+
+@pytest.mark.parametrize(
+    ("taken", "after", "kept"),
+    [
+        pytest.param("state = copy.deepcopy(model.state_dict())", "torch.save(state, path)", "state", id="weights"),
+        pytest.param("state = copy.deepcopy(model)", "model = state", "state", id="the model"),
+        pytest.param("state = model.state_dict()", "print(best)", "", id="read no more"),
+        pytest.param("state = epoch", "print(state)", "", id="the turn"),
+        pytest.param("state = f'{epoch}.pt'", "torch.load(state)", "", id="a path"),
+    ],
+)
+def test_weights_that_are_kept_with_the_best_score_are_known(taken: str, after: str, kept: str) -> None:
+    text = script(f"{TAKEN}\n    {taken}", "import copy\n\nstate, best = None, 0.0") + f"\n{after}\n"
+    (score,) = survey_of(text.replace("BEST", "best")).scores
+    assert score.with_best == kept
 
 
 _KEEPS_TURN = """

@@ -424,3 +424,27 @@ def test_a_name_that_batches_and_the_epoch_share_is_taken_where_the_epoch_gives_
     plan = plan_of(tmp_path, text, Options(metric="stats['acc']", mode="max"))
     assert plan.questions == []
     assert "    log(stats)\n    pai_distributed.report_validation_score(stats['acc'], model)\n" in rewritten(plan)
+
+
+SEARCHED = """
+results = validate(model)
+for key in results:
+    TAKEN
+if epe < best:
+    best = epe
+"""
+FIRST = "if 'epe' in key:\n        epe = results[key]\n        break"
+
+
+@pytest.mark.parametrize(
+    ("taken", "asked"), [(FIRST, ""), ("epe = results[key]", "made anew in each turn of `for key in results:`")]
+)
+def test_what_a_loop_looks_for_among_measures_is_one_of_them(tmp_path: Path, taken: str, asked: str) -> None:
+    plan = plan_of(tmp_path, script(code(SEARCHED).replace("TAKEN", taken), "best = 9"))
+    assert [asked in one.message for one in plan.questions] == [True] * bool(asked)
+    assert asked or "report_validation_score(pai_score, model)" in rewritten(plan)
+
+
+def test_a_measure_that_has_a_best_of_its_own_in_each_turn_is_one_of_several() -> None:
+    text = "for key in results:\n    epe = results[key]\n    if epe < best:\n        best = epe"
+    assert survey_of(script(f"results = validate(model)\n{text}", "best = 9")).scores == []

@@ -68,6 +68,7 @@ def find_cut_off(index: Index) -> list[Site]:
         Site(node=one.node, index=index)
         for one in index.statements
         if leaves(one.node)
+        and not isinstance(one.node, cst.Raise)
         and any(method_name(node) == "backward" for later in one.following for node in nodes_in(later.node))
     ]
 

@@ -110,7 +110,6 @@ def find_loops(
         loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in outer]
         listed = comprehended(flow, loop.statement)
         loop.repeats += [(index.source.code(one).strip(), index.place(one, loop.file)) for one in listed]
-        loop.onward = [told for part, told in zip(outer, loop.repeats, strict=False) if _trains_on(index, flow, part)]
         loop.leftovers = leftovers(loop.statement, flow)
         loop.result = _result(index, flow, loop)
         loop.leaving = _leaving(loop)
@@ -339,13 +338,7 @@ def _within_repeats(flow: Flow, loops: list[Statement]) -> list[Statement]:
     return loops[:1] if all(again) else loops
 
 
-def _trains_on(index: Index, flow: Flow, loop: Statement) -> bool:
-    """Whether each turn of a loop trains the model of the turn before by an optimizer of its own, as in stages."""
-    stages = isinstance(loop.node, cst.For) and not repeats_itself(loop.node)
-    return stages and _begins_anew(index, flow, loop, Optimizer) and not _begins_anew(index, flow, loop, Wraps)
-
-
-def _begins_anew(index: Index, flow: Flow, loop: Statement, *kinds: type[Optimizer] | type[Wraps]) -> bool:
+def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
     """Whether each turn of a loop wraps a model, or builds an optimizer, perhaps by a library that gets its class."""
     running = called_in(index, flow, loop)
     mentioned = [
@@ -354,7 +347,7 @@ def _begins_anew(index: Index, flow: Flow, loop: Statement, *kinds: type[Optimiz
         if dotted(call.func) != "isinstance" and not _resets(index, call, loop)
         for node in (call.func, *(arg.value for arg in call.args))
     ]
-    return any(not index.knowledge.named(kind).keys().isdisjoint(mentioned) for kind in kinds or (Optimizer, Wraps))
+    return any(not index.knowledge.named(kind).keys().isdisjoint(mentioned) for kind in (Optimizer, Wraps))
 
 
 def _resets(index: Index, call: cst.Call, loop: Statement) -> bool:

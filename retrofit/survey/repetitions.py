@@ -45,7 +45,7 @@ def last_part(name: str) -> str:
 def comprehended(flow: Flow, statement: Statement) -> list[cst.CompFor]:
     """Return the `for` of each comprehension whose turns call what leads to a statement: `[run(k) for k in folds]`.
 
-    What starts processes side by side is left out, and what has one item.
+    What starts processes side by side is left out, what has one item, and what picks some.
     """
     index, found, seen = flow.index, dict[cst.CompFor, None](), set[Scope]()
     waiting = [statement.scope]
@@ -57,13 +57,15 @@ def comprehended(flow: Flow, statement: Statement) -> list[cst.CompFor]:
             around = index.statement(call).scope
             waiting.append(around)
             ones = _turned_by(list(index.ancestors(call)), call) if not flow.starts_process(call) else ()
-            found |= {one: None for one in ones if not has_one_item(flow, one.iter, around)}
+            found |= {one: None for one in ones if not one.ifs and not has_one_item(flow, one.iter, around)}
     return list(found)
 
 
 def _turned_by(around: list[cst.CSTNode], inner: cst.CSTNode) -> Iterator[cst.CompFor]:
-    """Yield the `for` of the comprehensions around a node that make it in each turn, not what they go through."""
+    """Yield the `for` of the comprehensions around a node that run it in each turn, not what they go through."""
     for node in around:
+        if isinstance(node, cst.Lambda):
+            return
         if isinstance(node, cst.BaseComp) and inner is not node.for_in:
             yield node.for_in
         inner = node

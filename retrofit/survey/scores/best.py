@@ -16,7 +16,17 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, dotted, last_name, leaves, mentions, names_in, nodes_in, unquoted
+from retrofit.survey.nodes import (
+    argument,
+    dotted,
+    last_name,
+    leaves,
+    mentions,
+    method_name,
+    names_in,
+    nodes_in,
+    unquoted,
+)
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import begun_with
 from retrofit.survey.scores.patience import counts_to_an_end, in_loop_or_keeper
@@ -78,7 +88,9 @@ def tracked_scores(
         if not told or (BEST.search(name) and not made_anew(node, best)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
-        return not any(taken_by_turn(index, inside, value) or is_size(value) for value in [node, *values])
+        # A loop before it has left it one value.
+        around = partial(_around_both, index, inside, node)
+        return not any(taken_by_turn(index, around, value) or is_size(value) for value in [node, *values])
 
     found = False
     for binding in bindings:
@@ -120,6 +132,11 @@ def tracked_scores(
                     told = "max" if better * sense > 0 else "min"
                     history = index.source.code(best.args[0].value) if _best_of_history(best) else ""
                     yield Candidate(score, told, evidence, root_of(best), history, saved=bool(history))
+
+
+def _around_both(index: Index, inside: Callable[[cst.CSTNode], bool], node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Whether a loop is inside the code, and around an expression."""
+    return inside(loop) and code_within(index, node, loop)
 
 
 def _is_known(node: cst.BaseExpression, bound: set[str]) -> bool:
@@ -208,12 +225,30 @@ def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate:
     """Whether only a better score gives what is read after the loop, such as the path of its best checkpoint.
 
     A round without a better one than those of all rounds would end without it, or with another model's; so it would
-    where each start saves in a folder that it begins anew. The number of the turn in which it came is no matter where
-    it is only told.
+    where each start saves in a folder that it begins anew.
     """
     paths, removed = [argument(call, "f", 1) for call in index.calls_to("torch.save")], removed_before(loop, flow)
     if any(path is not None and is_fresh(path, flow, removed) for path in paths):
         return True
+    return any(True for _ in _kept_with_best(index, flow, loop, best, candidate))
+
+
+def weights_kept_with_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
+    """Return the name of the weights that only a better score gives, and that are read after the loop, "" for none."""
+    for name, given in _kept_with_best(index, flow, loop, candidate.holder, candidate):
+        calls = [part for value in given for part in nodes_in(value) if isinstance(part, cst.Call)]
+        if any(method_name(call) == "state_dict" or index.qualified(call.func) == "copy.deepcopy" for call in calls):
+            return name
+    return ""
+
+
+def _kept_with_best(
+    index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate
+) -> Iterator[tuple[str, list[cst.BaseExpression]]]:
+    """Yield the name of each thing that only a better score gives, and that is read after the loop, with what it gives.
+
+    The number of the turn in which it came is no matter where it is only told.
+    """
     keeper = candidate.keeper if candidate.keeper is not None else loop.scope
     inside = [b for b in index.bindings if b.statement.scope is keeper]
     if keeper is loop.scope:
@@ -221,7 +256,7 @@ def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate:
     bests = {one.partition("[")[0] for one in (best, candidate.holder)}
     blocks = {b.statement.parent for b in inside if b.target in bests} - {loop.statement}
     afterwards = _afterwards(flow, loop, keeper)
-    for name in {b.target for b in inside if b.statement.parent in blocks} - bests:
+    for name in sorted({b.target for b in inside if b.statement.parent in blocks} - bests):
         given = [b for b in inside if b.target == name]
         first = next((node for node, scope in afterwards if _names(flow, node, scope, name, keeper)), None)
         anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
@@ -230,8 +265,7 @@ def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate:
             _counts_on(flow, node, scope, name, keeper) for node, scope in afterwards
         )
         if alone and first is not None and not anew and not told:
-            return True
-    return False
+            yield name, [b.value for b in given if b.value is not None]
 
 
 def _afterwards(flow: Flow, loop: EpochLoop, keeper: Scope) -> list[tuple[cst.CSTNode, Scope]]:

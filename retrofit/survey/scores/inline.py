@@ -119,7 +119,7 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
 def _named_after(
     index: Index, loop: EpochLoop, place: Statement, names: set[str | None]
 ) -> list[cst.Name | cst.Attribute]:
-    """Return where the rest of the epoch loop's body takes one of the names after a statement."""
+    """Return where the epoch loop's body takes one of the names after a loop, or a meter's mean so far within it."""
     found = [
         node
         for node, parent in index.parents.items()
@@ -127,7 +127,9 @@ def _named_after(
         if not isinstance(parent, cst.AssignTarget)
         if in_loop(index, loop, node)
     ]
-    return [n for n in found if index.statement(n).order > place.order and place not in index.statement(n).path]
+    means = {one.value for one in index.attributes if one.attr.value in AVERAGES}
+    found = [n for n in found if n in means or place not in index.statement(n).path]
+    return [n for n in found if index.statement(n).order > place.order]
 
 
 def _average_of(index: Index, name: cst.Name | cst.Attribute) -> cst.BaseExpression | None:

@@ -18,6 +18,7 @@ from retrofit.survey.loops import VALIDATES, called_in, mode_told
 from retrofit.survey.nodes import (
     children,
     dotted,
+    key_of,
     last_name,
     mentions,
     method_name,
@@ -189,7 +190,10 @@ class Making:
             return self._of_call(node, at, frame, keys)
         if isinstance(node, cst.Subscript) and len(node.slice) == 1:
             key = node.slice[0].slice
-            return self._of(node.value, at, frame, keys if isinstance(key, cst.Slice) else (self._code(key), *keys))
+            made = self._of(node.value, at, frame, keys if isinstance(key, cst.Slice) else (self._code(key), *keys))
+            # Of what one pass gives for all data, as of a graph, the training learns from some.
+            held_out = self._loop.by_iteration and key_of(node) is None and VALIDATION_DATA.search(self._code(key))
+            return {EVALUATED} if held_out and made == {TRAINED} else made
         if isinstance(node, cst.NamedExpr):
             return self._of(node.value, at, frame, keys)
         if keys and isinstance(node, (cst.Dict, cst.Tuple, cst.List)) and node in self._index.parents:
@@ -408,7 +412,20 @@ class Making:
             return found
         if VALIDATES.search(last_name(call.func)) and call.args:
             return {EVALUATED}
-        return self._around(at, frame)
+        return self._around(at, frame) or ({TRAINED} if self._is_learnt(call, at, frame) else set())
+
+    def _is_learnt(self, call: cst.Call, at: Statement, frame: _Frame) -> bool:
+        """Whether a call of an object, such as the model, makes what a backward pass in its function is of.
+
+        It tells where an epoch is one step; what a function gives there, or a method of other objects, may be its data.
+        """
+        called, told = wholes_of(dotted(call.func) or ""), self._index.calls_of(at.scope)
+        models = {dotted(receiver(one)) for one in told if mode_told(self._index, one)}
+        objects = called[-1] in self._bound or called[-1] in frame.scope.parameters or models.intersection(called)
+        if not objects or self._trains(frame) != TRAINED:
+            return False
+        steps = [step for _, step in self._losses if step.scope is at.scope]
+        return any(at is made for step in steps for made, _ in self._makers(step.node, step, frame))
 
     def _of_function(self, function: Scope, call: cst.Call, frame: _Frame, keys: tuple[str, ...] = ()) -> set[str]:
         """Return what makes the value that a call of a local function gives."""
@@ -504,7 +521,7 @@ class Making:
             if without_gradients(self._index, part.node):
                 begun.append((part.order, EVALUATED if self._runs_through(part, frame) else _ASIDE))
             if isinstance(part.node, (cst.For, cst.While)) and (
-                part is not self._loop.statement or self._loop.by_iteration
+                part is not self._loop.statement or self._loop.by_step or self._loop.unclear
             ):
                 trains = self._trains(frame, part)
                 if trains:
@@ -541,28 +558,31 @@ class Making:
         loops = [*(turn.node for turn in inner), *nodes_in(block.node)]
         return any(isinstance(one, cst.For) and not mentions(one.iter, made) for one in loops)
 
-    def _learnt_in(self, at: Statement, frame: _Frame) -> set[Statement]:
-        """Return the statements that make what is learnt of a batch in the turn around one; an epoch is no batch."""
+    def _learnt_in(self, at: Statement, frame: _Frame) -> set[tuple[Statement, str]]:
+        """Return what makes that which is learnt of a batch in the turn around a statement; an epoch is no batch."""
         loops = (cst.For, cst.While)
         turn = next((part for part in at.around if isinstance(part.node, loops)), None)
-        found: set[Statement] = set()
+        found: set[tuple[Statement, str]] = set()
         if turn is None or (turn is self._loop.statement and not self._loop.by_step):
             return found
         for _, step in self._losses:
             around = (part for part in step.around if isinstance(part.node, loops))
             if step.scope is frame.scope and next(around, None) is turn:
                 found |= self._makers(step.node, step, frame)
-        return {one for one in found if turn in one.path and one is not self._loop.statement}
+        return {one for one in found if turn in one[0].path and one[0] is not self._loop.statement}
 
-    def _makers(self, node: cst.CSTNode, at: Statement, frame: _Frame) -> set[Statement]:
-        """Return the statements of a function that make, one out of the other, what an expression in it reads."""
-        found, waiting = set[Statement](), [(name, at) for name in names_in(node)]
+    def _makers(self, node: cst.CSTNode, at: Statement, frame: _Frame) -> set[tuple[Statement, str]]:
+        """Return the statements of a function that make, one out of the other, what an expression in it reads.
+
+        Each with the name that it makes, but for the number of a turn, by which data of any kind is taken.
+        """
+        found, waiting = set[tuple[Statement, str]](), [(name, at) for name in names_in(node)]
         while waiting:
             name, place = waiting.pop()
             for made in (b for whole in wholes_of(name) for b in self._given(whole, place, frame)):
                 here = made.statement
-                if here.scope is frame.scope and here not in found:
-                    found.add(here)
+                if here.scope is frame.scope and (here, made.target) not in found and not _counts_turns(made):
+                    found.add((here, made.target))
                     values = [made.value] if made.value is not None else [*changes(made)]
                     waiting += [(name, here) for value in values for name in names_in(value)]
         return found
@@ -673,6 +693,16 @@ def numbers_turns(loop: EpochLoop, binding: Binding) -> bool:
     """Whether a variable is the number of the epoch loop's turn: `epoch += 1` in each."""
     counts = any(isinstance(one.value, cst.Integer) for one in changes(binding))
     return counts and binding.statement.parent is loop.statement
+
+
+def _counts_turns(binding: Binding) -> bool:
+    """Whether a name is the number of a `for` loop's turn: `i` in `for i, batch in enumerate(loader)`."""
+    node = binding.statement.node
+    if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
+        return False
+    first = node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target
+    by = dotted(node.iter.func)
+    return by == "range" or (by == "enumerate" and dotted(first) == binding.target)
 
 
 def _called_object(call: cst.Call) -> str:

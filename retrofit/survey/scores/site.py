@@ -14,7 +14,7 @@ from retrofit.survey.loops import VALIDATES, head, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, last_of, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.best import keeper_of_best, kept_as_number
+from retrofit.survey.scores.best import keeper_of_best, kept_as_number, weights_kept_with_best
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
 from retrofit.survey.scores.handed_on import best_in
@@ -91,7 +91,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     parted = _block_that_parts(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
     when = common_condition(index, flow, way) if apart else ""
-    before_these = passing + _ending(index, loop, outer)
+    before_these = passing + (_ending(index, loop, outer) if direct else [])
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
@@ -115,6 +115,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
     score.best = keeper_of_best(index, flow, loop, candidate)
+    score.with_best = "" if score.best else weights_kept_with_best(index, flow, loop, candidate)
     score.numeric = kept_as_number(index, loop, candidate)
     score.oftener = any(one not in report.path for one in _batches_around(index, loop, compared))
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})

@@ -78,7 +78,8 @@ def _returned(index: Index, flow: Flow, loop: EpochLoop, trains: set[Scope]) -> 
 
 def _keys(index: Index, function: Scope, value: cst.BaseExpression) -> Iterator[tuple[str, cst.CSTNode]]:
     """Yield the codes of the keys that a dict has, also of one that is made of another's, and where they are given."""
-    yield from written_items(index, value) if isinstance(value, cst.Dict) else ()
+    if isinstance(value, cst.Dict):  # of keys that are no literals the caller may know nothing
+        yield from ((key, part) for key, part in written_items(index, value) if key[:1] in "\"'")
     held = receiver(value.for_in.iter) if isinstance(value, cst.DictComp) else None
     name = root_of(held) if held is not None else ""
     for bound in index.bound([name], function) if name else ():

@@ -297,10 +297,7 @@ def named_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope])
             if not any(one.value is not None and code_within(index, item, one.value) for one in made):
                 direction = told_by_name(index.source.code(item)) or told_by_name(name)
                 yield Candidate(item, direction, evidence)
-        mean = _mean_by(index, loop, binding) if items is None else None
-        if mean is not None:
-            yield Candidate(target_node(index, mean.statement, mean.target), told_by_name(mean.target), evidence)
-        elif items is None:
+        if items is None:
             value = bare_of(binding.value or call)
             key = index.source.code(value)[len(index.source.code(call)) :] if isinstance(value, cst.Subscript) else ""
             direction = next(filter(None, map(told_by_name, (binding.target, key, name))), "")
@@ -321,19 +318,3 @@ def _made_of(index: Index, loop: EpochLoop, whole: Binding) -> Iterator[Binding]
             continue
         if root_of(value) == whole.target and not of_batches(index, loop, binding.statement):
             yield binding
-
-
-def _mean_by(index: Index, loop: EpochLoop, total: Binding) -> Binding | None:
-    """Return where the loop divides what validation returns by what it returns beside that: `loss = total / seen`."""
-    returned = {b.target for b in index.bindings if b.statement is total.statement}
-    beside = {target for target in returned - {total.target} if not direction_of(target)}
-    for binding in index.bindings if beside else ():
-        value = bare_of(binding.value) if binding.value is not None else None
-        divides = isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide)
-        later = binding.statement.order > total.statement.order and in_loop(index, loop, binding.statement.node)
-        plain = direction_of(binding.target) and "." not in binding.target and not BEST.search(binding.target)
-        if divides and later and plain and isinstance(value, cst.BinaryOperation):
-            count = set(names_in(value.right, called=False))
-            if dotted(value.left) == total.target and count and count <= beside:
-                return binding
-    return None

@@ -45,7 +45,6 @@ class EpochLoop(Site):
         inner: the loops inside it, in its function, that lead to a backward pass.
         training: all statements that lead to a backward pass, in its function and in others.
         repeats: the heads and places of the loops around it, which train anew, and of the calls that lead to it again.
-        onward: of these those whose turns train the model of the turn before, each by an optimizer of its own.
         further: those that train one model further, where no score tells which of all these is over epochs.
         stage: the head and place of the loop over epochs in each of its turns, where these are stages of one training.
         earlier: the places of the loops that train before it and validate nothing, as for a warm-up.
@@ -73,7 +72,6 @@ class EpochLoop(Site):
     inner: list[Statement] = field(default_factory=list)
     training: set[Statement] = field(default_factory=set)
     repeats: list[tuple[str, str]] = field(default_factory=list)
-    onward: list[tuple[str, str]] = field(default_factory=list)
     further: list[tuple[str, str]] = field(default_factory=list)
     stage: tuple[str, str] = ("", "")
     earlier: list[str] = field(default_factory=list)

@@ -84,6 +84,7 @@ class Score(Site):
         ranked: whether only some ranks do.
         own: the options that name the epoch's own score then, "" where the loop cannot have it.
         best: what it is compared with, where that has a first value before the epoch loop; else "".
+        with_best: the name of the weights that it keeps with its best score, and reads after the loop; "" for none.
         numeric: whether that is kept as a plain number, whatever the score is.
         oftener: whether more values are compared with the best than are handed over, such as each batch's.
         present: a condition without which the expression cannot be evaluated, "" for none.
@@ -127,6 +128,7 @@ class Score(Site):
     ranked: bool = False
     own: str = ""
     best: str = ""
+    with_best: str = ""
     numeric: bool = False
     oftener: bool = False
     present: str = ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from retrofit.survey.nodes import argument, dotted
+from retrofit.survey.nodes import argument, dotted, nodes_in
 from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.sites.base import Site
 
@@ -130,6 +130,8 @@ class Wrapper(Site):
         code = (self.operand if self.module else self.target + self.moved) + self.chain
         choice = self.index.parents[self.anchors["whole"]]
         if self.chain and isinstance(choice, cst.IfExp) and {dotted(choice.body), dotted(choice.orelse)} != {None}:
+            if any(isinstance(one, cst.Comparison) for one in nodes_in(choice.test)):
+                return code  # it may be with the number of processes or GPUs, of which the initialisation has one
             return self.index.source.code(choice).replace(self.whole, code, 1)
         return code
 

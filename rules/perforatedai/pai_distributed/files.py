@@ -2,11 +2,13 @@
 
 Each round trains its structure from the beginning. A checkpoint that an earlier one has saved as it trained would have
 the script resume from it, take its task for done, or compare with what another structure has come to. So what a round
-has saved is set aside in SAVE/files when the round ends, and what was there before the first one is back in its place.
-When training is complete, the files are those of the round with the best score, and what other rounds alone have saved.
+has saved, and what else it has written anew, is set aside in SAVE/files when it ends, and what was there before the
+first one is back in its place. When training is complete, the files are those of the round with the best score, and
+what other rounds alone have saved.
 """
 
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -22,11 +24,13 @@ from perforatedai import globals_perforatedai as GPA
 
 from .continuity import _pai_better
 from .library import _pai_folder
+from .place import _pai_root
 from .process import _pai, _pai_rank, _pai_say, initializing
 from .record import _pai_read, _pai_write
 
 _pai_follows = threading.local()  # whether this thread moves files itself
 _pai_noting = threading.RLock()
+_pai_of_loggers = {"wandb", "mlruns"}
 
 
 def _pai_place_for(path: Any, kind: str = "files") -> str:
@@ -35,18 +39,19 @@ def _pai_place_for(path: Any, kind: str = "files") -> str:
     return os.path.join(_pai_folder(), kind, whole)
 
 
-def _pai_list_of(number: int) -> str:
-    """The path of the list of files, a line for each, that the round has saved which began with a switch file."""
-    return os.path.join(_pai_folder(), f"files_{number}.jsonl")
+def _pai_lists(number: int) -> list[str]:
+    """The lists of what each rank has saved, a line for each, in the round that began with a switch file."""
+    names = sorted(name for name in os.listdir(_pai_folder()) if re.fullmatch(rf"files_{number}_\d+\.jsonl", name))
+    return [path for name in names if _pai_is_since_beginning(path := os.path.join(_pai_folder(), name))]
 
 
 def _pai_listed(number: int) -> dict[str, None]:
-    """The files of such a list that this training has made."""
-    path = _pai_list_of(number)
-    if not _pai_is_since_beginning(path):
-        return {}
-    with open(path) as file:
-        return {json.loads(line): None for line in file if line.endswith("\n")}
+    """The files and folders of these lists."""
+    found: dict[str, None] = {}
+    for path in _pai_lists(number):
+        with open(path) as file:
+            found.update({json.loads(line): None for line in file if line.endswith("\n")})
+    return found
 
 
 def _pai_aside() -> dict[str, float]:
@@ -60,34 +65,32 @@ def _pai_is_since_beginning(path: str) -> bool:
     return os.path.exists(path) and os.path.exists(begun) and os.path.getmtime(path) >= os.path.getmtime(begun)
 
 
-def _pai_is_of_script(file: Any) -> bool:
-    """Does the script save a file now as it trains the model, and not what its data set keeps of a sample, say?"""
+def _pai_is_inside(path: str, folder: str) -> bool:
+    return os.path.join(os.path.realpath(os.path.dirname(path)), "").startswith(os.path.join(folder, ""))
+
+
+def _pai_trains() -> bool:
+    """Is what is saved now of the model's training, and not what a data set keeps of a sample, say?"""
     trains = _pai.restarts and _pai.model is not None and _pai.steps and not (_pai.complete or initializing())
-    if not trains or _pai.loading or _pai.of_library or _pai_rank() != 0:
+    if threading.get_ident() in _pai.loading:
         return False
-    if torch.utils.data.get_worker_info() is not None or not isinstance(file, (str, os.PathLike)):
-        return False
-    folder = os.path.join(os.path.realpath(GPA.pc.get_save_name()), "")
-    return not os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(file))), "").startswith(folder)
+    return bool(trains) and not _pai.of_library and torch.utils.data.get_worker_info() is None
 
 
 def _pai_note_file(file: Any) -> None:
     """Note a file, or the path of one, before the script saves in it; what was there before the first round is kept."""
     file = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
-    if not _pai_is_of_script(file):
+    if not _pai_trains() or not isinstance(file, (str, os.PathLike)):
         return
     path = os.path.abspath(os.fsdecode(file))
     with _pai_noting:
-        if not _pai.files:
-            _pai.files = _pai_listed(_pai.switch_number)
-            sys.addaudithook(_pai_follow_files)
-        if path in _pai.files:
+        if path in _pai.files or _pai_is_inside(path, os.path.realpath(GPA.pc.get_save_name())):
             return
         if os.path.lexists(path) and not os.path.isdir(path) and not _pai_is_since_beginning(path):
             _pai_move(path, _pai_place_for(path, "first"))
         _pai.files[path] = None
         _pai.folders.add(os.path.dirname(path))
-        with open(_pai_list_of(_pai.switch_number), "a") as known:
+        with open(os.path.join(_pai_folder(), f"files_{_pai.switch_number}_{_pai_rank()}.jsonl"), "a") as known:
             known.write(f"{json.dumps(path)}\n")
 
 
@@ -96,7 +99,14 @@ def _pai_move(path: str, place: str) -> bool:
     _pai_follows.busy = True
     try:
         os.makedirs(os.path.dirname(place), exist_ok=True)
-        shutil.move(path, place)
+        try:
+            os.replace(path, place)  # also a link to a folder, by itself
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            shutil.move(path, place)
+    except FileNotFoundError:  # another rank was faster
+        return False
     except OSError as error:
         _pai_say(f"{path} cannot be moved to {place} ({error})")
         return False
@@ -105,22 +115,57 @@ def _pai_move(path: str, place: str) -> bool:
     return True
 
 
-def _pai_follow_files(event: str, arguments: tuple[Any, ...]) -> None:
-    """Audit hook: note what is made of these files before it is: copies, as that of the newest for the best, and links.
+@functools.cache
+def _pai_follow_files() -> None:
+    """From now on, note what the script makes as it trains, and what is made of that."""
+    sys.addaudithook(_pai_follow)
 
-    And what is written anew beside them, such as a list of the best ones: it would name some that are not there.
+
+def _pai_follow(event: str, arguments: tuple[Any, ...]) -> None:
+    """Audit hook: note what is written anew before it is, as a list of the best checkpoints, which names some of them.
+
+    So are copies, as that of the newest for the best, and links. Of other folders than the one where training was
+    started only those count that hold such a file.
     """
-    if event not in ("open", "shutil.copyfile", "os.rename", "os.link", "os.symlink"):
+    if event not in ("open", "os.mkdir", "shutil.copyfile", "os.rename", "os.link", "os.symlink"):
         return
-    if not _pai.files or getattr(_pai_follows, "busy", False):
+    if not _pai.steps or getattr(_pai_follows, "busy", False):
         return
     with contextlib.suppress(OSError, TypeError, ValueError):  # which the script's own call raises as well
-        if event != "open":
+        if event not in ("open", "os.mkdir"):
+            _pai_find_file(arguments[0])
             _pai_follow_file(event, *map(os.fsdecode, arguments[:2]))
-        elif {"w", "x"}.isdisjoint(arguments[1] or ""):
-            return
-        elif os.path.dirname(os.path.abspath(os.fsdecode(arguments[0]))) in _pai.folders:
-            _pai_note_file(arguments[0])
+        elif event == "open" and isinstance(arguments[1], str) and arguments[1].startswith("r"):
+            _pai_find_file(arguments[0])
+        elif event == "os.mkdir" or not {"w", "x"}.isdisjoint(arguments[1] or ""):
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            fails = (event == "os.mkdir" or "x" in arguments[1]) and os.path.lexists(path)
+            if _pai_is_of_script(path) and not fails:
+                _pai_note_file(path)
+                if event == "os.mkdir":
+                    _pai.folders.add(path)
+
+
+def _pai_is_of_script(path: str) -> bool:
+    """Is a file that is written anew one of the script's results, rather than a logger's, which is of all rounds?"""
+    parts = os.path.relpath(os.path.realpath(os.path.dirname(path)), os.path.realpath(_pai_root())).split(os.sep)
+    if not _pai_of_loggers.isdisjoint(parts) or ".tfevents." in path:
+        return False
+    below = os.pardir not in parts and not any(part.startswith(".") for part in parts if part != os.curdir)
+    return below or os.path.dirname(path) in _pai.folders
+
+
+def _pai_find_file(file: Any) -> None:
+    """Let the script have a file as it trains that its round has not saved yet, as it is set aside: the best so far.
+
+    Whether it is there before that, as for a script that would resume, is as in the first round.
+    """
+    if not isinstance(file, (str, os.PathLike)) or os.path.lexists(file) or not (_pai.switch_time and _pai_trains()):
+        return
+    place = _pai_place_for(os.fsdecode(file))
+    if os.path.isfile(place):
+        _pai_note_file(file)
+        shutil.copy2(place, file)
 
 
 def _pai_follow_file(event: str, source: str, target: str) -> None:
@@ -154,31 +199,36 @@ def _pai_set_files_aside(number: int, best: float) -> None:
         number: of the switch file with which the round began.
         best: its best score.
     """
-    aside, moved = _pai_aside(), []
-    for path in _pai_listed(number):
-        if os.path.lexists(path) and _pai_better(best, aside.get(path)) != best:
+    aside, moved, listed = _pai_aside(), [], _pai_listed(number)
+    better = {path: best for path in listed if _pai_better(best, aside.get(path)) == best}
+    _pai_write("files", {**aside, **better})  # first: a process that is killed here goes on by that
+    for path in reversed(listed):  # what is in a folder before that
+        if os.path.isdir(path) and not os.path.islink(path):
+            with contextlib.suppress(OSError):  # it holds something else
+                os.rmdir(path)
+        elif not os.path.islink(path) and not _pai_is_since_beginning(path):
+            pass  # it is gone, or what was there before the first round is back
+        elif path not in better:
             os.remove(path)
-        elif os.path.lexists(path) and _pai_move(path, _pai_place_for(path)):
-            aside[path] = best
+        elif _pai_move(path, _pai_place_for(path)):
             moved.append(path)
         if os.path.lexists(first := _pai_place_for(path, "first")):
             _pai_move(first, path)
     if moved:
-        _pai_write("files", aside)
         _pai_say(
             f"What this round has saved ({os.path.relpath(moved[0])}{', ...' if moved[1:] else ''}) is set aside in "
             f"{os.path.relpath(_pai_place_for('', 'files'))}: the next one begins with what was there before the first"
         )
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(_pai_list_of(number))
+    for path in _pai_lists(number):
+        os.remove(path)
 
 
 def _pai_begin_with_files() -> None:
     """Where the round before was killed as it ended, do what it could not any more."""
     names = os.listdir(_pai_folder()) if _pai_rank() == 0 and _pai.before else []
-    for number in (int(match[1]) for name in names if (match := re.fullmatch(r"files_(\d+)\.jsonl", name))):
-        if number < _pai.switch_number:
-            _pai_set_files_aside(number, _pai_best_of(_pai.before[-1:]))
+    known = {int(match[1]) for name in names if (match := re.fullmatch(r"files_(\d+)_\d+\.jsonl", name))}
+    for number in sorted(one for one in known if one < _pai.switch_number):
+        _pai_set_files_aside(number, _pai_best_of(_pai.before[-1:]))
 
 
 def _pai_end_with_files(*, complete: bool) -> None:
@@ -196,7 +246,8 @@ def _pai_end_with_files(*, complete: bool) -> None:
 def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
     back, left = [], False
     for path, best in _pai_aside().items():
-        if not (path in here and os.path.lexists(path)) or _pai_better(newest, best) != newest:
+        gone = not (path in here and os.path.lexists(path)) or _pai_better(newest, best) != newest
+        if gone and os.path.lexists(_pai_place_for(path)):
             left = not _pai_move(_pai_place_for(path), path) or left
             back.append(path)
     if back:
@@ -206,14 +257,6 @@ def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
         )
     for name in () if left else ("files", "first"):
         shutil.rmtree(os.path.join(_pai_folder(), name), ignore_errors=True)
-    for name in () if left else ("files.json", os.path.basename(_pai_list_of(_pai.switch_number))):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(_pai_folder(), name))
-
-
-def _pai_found_file(file: Any) -> Any:
-    """A file that the script loads; where only an earlier round has saved it, what is set aside of that."""
-    if not isinstance(file, (str, os.PathLike)) or os.path.lexists(file) or not _pai.switch_time:
-        return file
-    place = _pai_place_for(file)
-    return place if os.path.exists(place) else file
+    known = [*_pai_lists(_pai.switch_number), os.path.join(_pai_folder(), "files.json")]
+    for path in () if left else filter(os.path.exists, known):
+        os.remove(path)

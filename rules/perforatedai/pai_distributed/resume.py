@@ -19,7 +19,7 @@ import torch
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
-from .files import _pai_found_file, _pai_note_file
+from .files import _pai_find_file, _pai_note_file
 from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
@@ -291,7 +291,7 @@ def _pai_remove_made() -> None:
 @functools.wraps(_pai_torch_load)
 def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
     """Load a file, and remember of each part whether it was written before the newest switch."""
-    f = _pai_found_file(f)
+    _pai_find_file(f)
     saved = _pai_saved.get(os.path.abspath(f)) if isinstance(f, (str, os.PathLike)) else None
     try:
         loaded = _pai_torch_load(io.BytesIO(saved.getvalue()) if saved else f, *arguments, **keywords)

@@ -76,7 +76,7 @@ class _PaiState:
             before the newest switch was, or "new"; until the first training batch of a restarted round.
         files: those that the script saves as it trains, on rank 0, and
         folders: theirs; see files.py.
-        loading: how many batches are being drawn.
+        loading: the threads that draw a batch.
         drawn: when the library's graphs were drawn last, or this process has started.
         drawing: how many seconds that took.
         ending: whether it has just drawn what it draws when it restructures.
@@ -174,7 +174,7 @@ class _PaiState:
     ages: dict[int, tuple[Any, str]] = field(default_factory=dict)
     files: dict[str, None] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
-    loading: int = 0
+    loading: set[int] = field(default_factory=set)
     drawn: float = field(default_factory=time.monotonic)
     drawing: float = 1.0
     ending: bool = False

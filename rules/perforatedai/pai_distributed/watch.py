@@ -95,11 +95,11 @@ def _pai_next_batch(batches: Any) -> Any:
     _pai_end_if_caught()
     _pai.batches += 1
     _pai.passing = weakref.ref(batches)
-    _pai.loading += 1
+    _pai.loading.add(threading.get_ident())
     try:
         return _pai_next(batches)
     finally:
-        _pai.loading -= 1
+        _pai.loading.discard(threading.get_ident())
 
 
 torch.utils.data.dataloader._BaseDataLoaderIter.__next__ = _pai_next_batch  # type: ignore[method-assign]
