@@ -433,7 +433,7 @@ def test_each_round_resumes_from_where_the_first_did(load: str, tmp_path: Path) 
     assert [one[0].split()[1] for one in rounds(result)] == ["3", "3"]
     assert result.stdout.count("resumed at 3") == 5, "the initialisation, which has one process, and two rounds"
     assert "The model keeps its weights: what the script loads is of another structure or round" in result.stdout
-    assert "The optimizer begins anew" in result.stdout
+    assert "The optimizer goes on as in the first round" in result.stdout
     assert torch.load(tmp_path / "last.pt")["epoch"] > 2
 
 

@@ -760,10 +760,18 @@ def test_a_schedule_begins_anew_in_a_restarted_round(
     assert scheduler.last_epoch == first
 
 
+def begun_before(helper: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the training begun before anything that a folder holds was written, and the model be there."""
+    (folder / "array_dims.csv").touch()
+    os.utime(folder / "array_dims.csv", (1, 1))
+    monkeypatch.setattr(helper, "load_folder", lambda: str(folder))
+    monkeypatch.setattr(helper._pai, "model", object())
+
+
 @pytest.mark.parametrize("copied", [False, True], ids=["as loaded", "a copy"])
 @pytest.mark.parametrize(("written", "rate"), [("before the switch", 0.1), ("since", 0.05), ("never", 0.05)])
 def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
-    helper: ModuleType, tmp_path: Path, written: str, rate: float, copied: bool
+    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, rate: float, copied: bool
 ) -> None:
     """Such as one on another device: in a round of the same structure the rate would be that of a schedule's end."""
     import torch
@@ -786,6 +794,7 @@ def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
     optimizer.param_groups[0]["lr"] = 0.05
     states = {"optimizer": optimizer.state_dict(), "schedule": schedule.state_dict()}
     torch.save(states, tmp_path / "last.pt")
+    begun_before(helper, tmp_path, monkeypatch)
     helper._pai.switch_time = os.path.getmtime(tmp_path / "last.pt") + (1 if written == "before the switch" else -1)
     helper._pai.restored = {"weight": torch.ones(2)}
     if written != "never":
@@ -795,6 +804,32 @@ def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
     optimizer.load_state_dict(moved(states["optimizer"]) if copied else states["optimizer"])
     schedule.load_state_dict(moved(states["schedule"]) if copied else states["schedule"])
     assert (optimizer.param_groups[0]["lr"], schedule.last_epoch) == (rate, int(rate != 0.1))
+
+
+@pytest.mark.parametrize("written", ["before the training", "by an earlier round"])
+def test_what_was_there_before_the_training_gives_each_round_its_rate(
+    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """And its schedule, as the first one had them, though the optimizer has more parameters by then."""
+    import torch
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    optimizer.step()
+    schedule.step()
+    torch.save([optimizer.state_dict(), schedule.state_dict()], tmp_path / "last.pt")
+    os.utime(tmp_path / "last.pt", (100, 100))
+    (tmp_path / "array_dims.csv").touch()
+    os.utime(tmp_path / "array_dims.csv", (200, 200) if written == "before the training" else (50, 50))
+    monkeypatch.setattr(helper, "load_folder", lambda: str(tmp_path))
+    helper._pai.switch_time, helper._pai.restored, helper._pai.model = 300.0, {"weight": torch.ones(2)}, optimizer
+    states = torch.load(tmp_path / "last.pt")
+    grown = torch.optim.SGD([torch.nn.Parameter(torch.ones(1)) for _ in range(2)], lr=0.1, momentum=0.9)
+    again = torch.optim.lr_scheduler.ExponentialLR(grown, 0.5)
+    grown.load_state_dict(states[0])
+    again.load_state_dict(states[1])
+    known = (0.05, 1) if written == "before the training" else (0.1, 0)
+    assert (grown.param_groups[0]["lr"], again.last_epoch) == known
 
 
 @pytest.fixture
@@ -945,7 +980,7 @@ def test_what_a_round_that_was_killed_as_it_ended_has_saved_is_set_aside_by_the_
 
 @pytest.mark.parametrize(("written", "loaded"), [("before the switch", []), ("since", [5])])
 def test_an_own_schedule_loads_as_its_class_does(
-    helper: ModuleType, tmp_path: Path, written: str, loaded: list[int]
+    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, loaded: list[int]
 ) -> None:
     """By another name, with more arguments, and with a result."""
     import torch
@@ -955,6 +990,7 @@ def test_an_own_schedule_loads_as_its_class_does(
             return [] if strict else [values["step"]]
 
     torch.save({"step": 5}, tmp_path / "last.pt")
+    begun_before(helper, tmp_path, monkeypatch)
     helper._pai.switch_time = os.path.getmtime(tmp_path / "last.pt") + (1 if written == "before the switch" else -1)
     helper._pai.restored = {"weight": torch.ones(2)}
     schedule = Own(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1), 0.5)

@@ -95,8 +95,9 @@ _pai_begin_schedule = torch.optim.lr_scheduler.LRScheduler.__init__
 
 
 def _pai_begin_anew(self: Any, optimizer: Any, last_epoch: int = -1, *more: Any, **keywords: Any) -> None:
-    """Begin a schedule: in a restarted round from its beginning, as the optimizer's, whatever a checkpoint says."""
-    if last_epoch != -1 and _pai.switch_time and not _pai.continues:
+    """Begin a schedule: in a restarted round from its beginning, where the optimizer begins anew as well."""
+    begins = any("initial_lr" not in group for group in optimizer.param_groups)
+    if last_epoch != -1 and _pai.switch_time and not _pai.continues and begins:
         last_epoch = -1
     _pai_begin_schedule(self, optimizer, last_epoch, *more, **keywords)
 

@@ -45,7 +45,7 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
         if of_wrapped and initializing():  # which has no wrapper
             for name in list(state):
                 state[name.removeprefix("module.")] = state.pop(name)
-    elif "old" in ages or not _pai_fits(given, own):
+    elif ages & {"old", "first"} or not _pai_fits(given, own):
         for name in given:
             del state[prefix + name]
         state.update({prefix + name: value for name, value in own.items()})
@@ -227,12 +227,27 @@ def _pai_load_state_of(kind: Any, what: str) -> None:
     @functools.wraps(load)
     def load_state_dict(self: Any, *given: Any, **named: Any) -> Any:
         state = next(itertools.chain(given, named.values()), None)  # a class of the project may name it as it likes
-        if _pai.switch_time and (_pai_age_of(state) == "old" or not _pai_counts(self, state)):
+        age = _pai_age_of(state)
+        if age == "first" and _pai_takes_rates(self, state):
+            _pai_keep(f"The {what} goes on as in the first round, but without what it knew of each parameter")
+            return None
+        if _pai.switch_time and (age == "old" or not _pai_counts(self, state)):
             _pai_keep(f"The {what} begins anew: what the script loads into it is of another structure or round")
             return None
         return load(self, *given, **named)
 
     kind.load_state_dict = load_state_dict
+
+
+def _pai_takes_rates(optimizer: Any, state: Any) -> bool:
+    """Give an optimizer the rates and further settings of one from before the training: whether it has any."""
+    groups = state.get("param_groups") if isinstance(state, dict) else None
+    own = getattr(optimizer, "param_groups", ())
+    if not groups or len(groups) != len(own):
+        return False
+    for group, known in zip(own, groups, strict=True):
+        group.update({name: value for name, value in known.items() if name != "params"})
+    return True
 
 
 def _pai_age_of(state: Any) -> str:
@@ -305,6 +320,7 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         return loaded
     if early or _pai.restored:
         age = "old" if early or os.path.getmtime(f) < _pai.switch_time else "new"
+        age = "first" if age == "old" and not _pai_is_of_training(f) else age
         waiting = [loaded]
         while waiting:
             part = waiting.pop()

@@ -73,8 +73,9 @@ class _PaiState:
         switch_number: of its file; 0 where it has loaded none.
         continues: whether the script goes on from a checkpoint of this round.
         ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", written or read
-            before the newest switch was, or "new"; until the first training batch of a restarted round.
-        files: those that the script saves as it trains, on rank 0, and
+            before the newest switch was, "first", before the training, or "new"; until the first training batch of a
+            restarted round.
+        files: those that the script saves as it trains, and
         folders: theirs; see files.py.
         loading: the threads that draw a batch.
         drawn: when the library's graphs were drawn last, or this process has started.
