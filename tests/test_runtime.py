@@ -2362,45 +2362,6 @@ def test_a_number_that_was_just_read_counts_where_its_checkpoint_is_of_this_roun
     assert helper.from_the_start(read, "first", just_read=True) == begun
 
 
-@pytest.mark.parametrize(
-    ("first", "since", "read"),
-    [
-        pytest.param("before", False, {"epoch": 40, "best": 0.5, "name": "b", "lr": 1}, id="of an earlier round"),
-        pytest.param("before", True, {"epoch": 90, "best": 0.9, "name": "b", "lr": 1}, id="of this round"),
-        pytest.param(
-            "after", False, {"epoch": 90, "best": 0.9, "name": "b", "lr": 1}, id="the first goes on from its own"
-        ),
-        pytest.param("", False, {"epoch": 90, "best": 0.9, "name": "b", "lr": 1}, id="the first reads none"),
-    ],
-)
-def test_a_checkpoint_says_in_each_round_how_far_it_was_in_the_first(
-    helper: ModuleType,
-    perforate: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    first: str,
-    since: bool,
-    read: dict[str, Any],
-) -> None:
-    """A schedule for the epochs that are left, or a progress bar, goes by that number, wherever it is read."""
-    import torch
-
-    monkeypatch.setattr(helper._pai, "model", perforate(torch.nn.Linear(2, 2), initialize=False))
-    Path("PAI/array_dims.csv").touch()
-    if first:
-        torch.save({"epoch": 40, "best": 0.5, "name": "a", "lr": 1.0}, "last.pt")
-        os.utime("last.pt", (1.0, 1.0) if first == "before" else None)
-        torch.load("last.pt")
-    helper._pai_write_numbers()
-    torch.save({"epoch": 90, "best": 0.9, "name": "b", "lr": 1}, "last.pt")
-    monkeypatch.setattr(helper._pai, "switch_time", os.path.getmtime("last.pt") + (-1 if since else 1))
-    monkeypatch.setattr(helper._pai, "restored", {"weight": torch.ones(1)})
-    monkeypatch.setattr(helper, "load_folder", lambda: "PAI")
-    assert torch.load("last.pt") == read
-    torch.save([1, 2], "last.pt")
-    os.utime("last.pt", (helper._pai.switch_time - 1,) * 2)
-    assert torch.load("last.pt") == [1, 2], "what is no dict has no numbers by name"
-
-
 def test_without_a_perforated_model_a_learning_rate_may_move(
     helper: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -2412,42 +2373,6 @@ def test_without_a_perforated_model_a_learning_rate_may_move(
         optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
     assert optimizer.param_groups[0]["lr"] == 0.02
-
-
-@pytest.mark.parametrize(
-    ("rate", "age", "begun"),
-    [
-        (0.025, "old", 0.1),
-        (0.025, "new", 0.025),
-        (1, "old", 1),  # an epoch's number is the same object
-    ],
-)
-@pytest.mark.parametrize("scheduled", [True, False])
-@pytest.mark.parametrize("name", ["lr", "initial_lr"])
-def test_a_restarted_round_begins_with_its_own_rates(
-    helper: ModuleType,
-    perforate: Callable[..., Any],
-    rate: float,
-    age: str,
-    begun: float,
-    scheduled: bool,
-    name: str,
-) -> None:
-    """A schedule may be built before or after the script sets the rate."""
-    import torch
-
-    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
-    helper._pai.switch_time = 1.0
-    helper._pai_let_restored_weights_win(model)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    decay = functools.partial(torch.optim.lr_scheduler.ExponentialLR, optimizer, 0.5)
-    schedule = decay() if scheduled else None
-    helper._pai.ages = {id(one): (one, age) for one in (rate, None)}
-    optimizer.param_groups[0][name] = rate
-    schedule = schedule or decay()
-    model(torch.ones(1, 2))
-    assert optimizer.param_groups[0][name] == begun
-    assert scheduled or schedule.base_lrs == [begun]
 
 
 def test_says_that_the_model_has_changed(

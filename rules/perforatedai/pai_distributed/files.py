@@ -35,8 +35,13 @@ _pai_of_loggers = {"wandb", "mlruns"}
 
 def _pai_place_for(path: Any, kind: str = "files") -> str:
     """Where a file of the script's is set aside; of kind "first", one that was there before the first round."""
-    whole = os.path.splitdrive(os.path.abspath(path))[1].lstrip(os.sep)
-    return os.path.join(_pai_folder(), kind, whole)
+    return os.path.join(_pai_folder(), kind, os.path.splitdrive(_pai_name(path))[1].lstrip(os.sep))
+
+
+def _pai_name(path: Any) -> str:
+    """How lists name a file: from the folder on where training was started, which may be copied with all it has."""
+    whole, root = os.path.abspath(path), os.path.join(_pai_root(), "")
+    return whole.removeprefix(root)
 
 
 def _pai_lists(number: int) -> list[str]:
@@ -50,13 +55,15 @@ def _pai_listed(number: int) -> dict[str, None]:
     found: dict[str, None] = {}
     for path in _pai_lists(number):
         with open(path) as file:
-            found.update({json.loads(line): None for line in file if line.endswith("\n")})
+            names = [json.loads(line) for line in file if line.endswith("\n")]
+        found.update({os.path.join(_pai_root(), name): None for name in names})
     return found
 
 
 def _pai_aside() -> dict[str, float]:
     """The files that this training has set aside, with the best score of the round that has saved each."""
-    return _pai_read("files") if _pai_is_since_beginning(os.path.join(_pai_folder(), "files.json")) else {}
+    known = _pai_read("files") if _pai_is_since_beginning(os.path.join(_pai_folder(), "files.json")) else {}
+    return {os.path.join(_pai_root(), name): best for name, best in known.items()}
 
 
 def _pai_is_since_beginning(path: str) -> bool:
@@ -91,7 +98,7 @@ def _pai_note_file(file: Any) -> None:
         _pai.files[path] = None
         _pai.folders.add(os.path.dirname(path))
         with open(os.path.join(_pai_folder(), f"files_{_pai.switch_number}_{_pai_rank()}.jsonl"), "a") as known:
-            known.write(f"{json.dumps(path)}\n")
+            known.write(f"{json.dumps(_pai_name(path))}\n")
 
 
 def _pai_move(path: str, place: str) -> bool:
@@ -201,7 +208,9 @@ def _pai_set_files_aside(number: int, best: float) -> None:
     """
     aside, moved, listed = _pai_aside(), [], _pai_listed(number)
     better = {path: best for path in listed if _pai_better(best, aside.get(path)) == best}
-    _pai_write("files", {**aside, **better})  # first: a process that is killed here goes on by that
+    _pai_write(
+        "files", {_pai_name(path): one for path, one in {**aside, **better}.items()}
+    )  # first: a process that is killed here goes on by that
     for path in reversed(listed):  # what is in a folder before that
         if os.path.isdir(path) and not os.path.islink(path):
             with contextlib.suppress(OSError):  # it holds something else
