@@ -684,6 +684,76 @@ def test_one_name_that_two_functions_import_from_two_files(plan_project: Planner
     assert set(texts) == {"main.py", "engine.py"}
 
 
+FACTORY = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+import nets
+from engine import Engine
+
+def make(kind, *args):
+    return getattr(*kind)(*args)
+
+def main():
+    model = make((nets, "Net"))
+    many = torch.cuda.device_count() > 1
+    if many:
+        wrapped = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    lr_scheduler = make((nets, "Warmup"), optimizer)
+    Engine(lr_scheduler, wrapped if many else model, optimizer).run()
+
+main()
+"""
+STEPPED = """
+class Engine:
+    def __init__(self, lr_scheduler, model, optimizer):
+        self.lr_scheduler = lr_scheduler
+        self.model = model
+        self.optimizer = optimizer
+
+    def run(self):
+        best = 0
+        for epoch in range(9):
+            self.lr_scheduler.step()
+            self.train()
+            acc = self.validate()
+            best = max(best, acc)
+
+    def train(self):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            criterion(self.model(x), y).backward()
+            self.optimizer.step()
+
+    def validate(self):
+        with torch.no_grad():
+            return sum((self.model(x) == y).sum() for x, y in loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "model"),
+    [
+        pytest.param("", "", "self.model", id="another by the factory"),
+        pytest.param('make((nets, "Warmup"), optimizer)', "None", "self.model", id="none"),
+        pytest.param("(lr_scheduler, ", "(wrapped, ", "self.lr_scheduler", id="the model by another name"),
+        pytest.param(
+            "(lr_scheduler, wrapped if many else model", '(None, make((nets, "Net"))', "", id="in place of it"
+        ),
+    ],
+)
+def test_what_a_factory_of_models_makes_besides_is_not_trained_in_place_of_the_wrapped_one(
+    plan_project: Planner, old: str, new: str, model: str
+) -> None:
+    plan = plan_project(FACTORY.replace(old, new, 1), engine=STEPPED)
+    if model:
+        assert f"pai_distributed.report_validation_score(acc, {model})" in changed(plan)["engine.py"]
+    else:
+        assert [(one.code, one.message.partition(" is")[0]) for one in plan.questions] == [
+            ("PAI102", '`make((nets, "Net"))`')
+        ]
+
+
 def test_models_that_each_of_several_classes_builds_are_no_single_one(plan_project: Planner) -> None:
     own = ENGINES.replace("self.model = model", "self.build()").replace("model = Net()\n", "")
     own = own.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nmodel = DDP(model)\n", "")

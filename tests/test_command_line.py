@@ -107,6 +107,28 @@ def test_a_parser_that_takes_over_its_own_name_has_an_end(tmp_path: Path) -> Non
     assert new.count("'--perforate_model_parallel'") == 1
 
 
+@pytest.mark.parametrize(
+    ("again", "before"),
+    [
+        pytest.param("parser = argparse.ArgumentParser()", "read, rest =", id="another"),
+        pytest.param("parser = argparse.ArgumentParser(); print()", "read, rest =", id="of one line"),
+        pytest.param("if rest:\n    parser = argparse.ArgumentParser()", "args =", id="perhaps another"),
+        pytest.param("parser = same(parser)", "args =", id="the same, which a function gives back"),
+        pytest.param("", "args =", id="the same"),
+    ],
+)
+@pytest.mark.parametrize("inside", ["for name in ('--lr', '--wd'):", "if rest:"])
+def test_the_options_go_to_the_parser_that_a_block_adds_others_to_if_it_is_no_later_one(
+    tmp_path: Path, again: str, before: str, inside: str
+) -> None:
+    head = "import argparse\n\ndef same(one):\n    return one\n\nparser = argparse.ArgumentParser()\n"
+    head += f"parser.add_argument('--seed')\nread, rest = parser.parse_known_args()\n{again}\n{inside}\n"
+    head += "    parser.add_argument('--one')\nargs = parser.parse_args(rest)\n\n"
+    new = rewritten(plan_of(tmp_path, head + script(epoch=_SCORED)))
+    assert new.count("'--perforate_model_parallel'") == 1
+    assert new.partition("'--pai_load_folder'")[2].index(before) < 200
+
+
 def test_so_where_nothing_is_kept_of_it(tmp_path: Path) -> None:
     text = swapped(
         SCRIPT,

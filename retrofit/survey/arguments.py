@@ -115,7 +115,7 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     options: set[str] = set()
     for call, group in index.method_calls("add_argument"):
         held = flow.deep_origins(group, index.scope_of(call))
-        if family.isdisjoint(held) or _taken_over(index, call, construction):
+        if family.isdisjoint(held) or _taken_over(index, flow, call, family):
             continue
         options.update(str(name) for name in spellings(call))
         if Origin(construction) not in held:
@@ -188,18 +188,19 @@ def find_rank_flags(index: Index) -> list[CallSite]:
     return [] if "LOCAL_RANK" in index.source.words() else [CallSite(node=call, index=index) for call in named]
 
 
-def _taken_over(index: Index, call: cst.Call, construction: cst.Call) -> bool:
+def _taken_over(index: Index, flow: Flow, call: cst.Call, family: set[Origin]) -> bool:
     """Whether the name that an argument is added to means a later parser there: `config_parser = parser = ...`."""
     here = index.statement(call)
+    before = {early for part in (here, *here.around) for early in (part, *part.preceding)}
     earlier = [
         binding
         for binding in index.bindings
-        if binding.target == dotted(receiver(call))
-        and binding.statement.siblings is here.siblings
-        and binding.statement.order < here.order
+        if binding.target == dotted(receiver(call)) and binding.statement in before
     ]
     latest = max(earlier, key=lambda binding: binding.statement.order, default=None)
-    return latest is not None and isinstance(latest.value, cst.Call) and latest.value is not construction
+    if latest is None or not isinstance(latest.value, cst.Call):
+        return False
+    return family.isdisjoint(flow.through(flow.origins(latest.value, here.scope, latest.item)))
 
 
 class Namespaces:

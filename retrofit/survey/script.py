@@ -104,6 +104,7 @@ from retrofit.survey.weights import (
     find_loads_after,
     find_rebuilt,
     find_reloads,
+    is_another,
     sent_away,
 )
 from retrofit.survey.wrappers import (
@@ -777,6 +778,7 @@ def _name_models(sites: Iterable[Site], script: Script, flow: Flow, origins: set
     targets += [binding.target for binding in flow.index.bindings if binding.value in calls]
     for site in sites:
         names = flow.names_of(origins, site.scope)
+        names = [name for name in names if not is_another(name, site.scope, origins, flow)] or names
         names = [name for name in names if mentions(site.scope.node, [name])] or names
         names = [name for name in names if name in targets] + names
         sure = [name for name in names if not may_lack_value(name, site.statement, flow.index)]

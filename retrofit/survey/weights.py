@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
@@ -339,10 +339,10 @@ def _leaves_out(call: cst.Call, flow: Flow) -> bool:
 
 def _loading_anew(origins: set[Origin], flow: Flow) -> Iterator[tuple[cst.Call, Statement]]:
     """Yield what loads weights into a model that is built anew, as the trained one was."""
-    index, built = flow.index, {maker for one in origins for maker in _made_by(one, flow)}
+    index = flow.index
     for call, held in index.method_calls("load_state_dict"):
         others = set(flow.origins(held, index.scope_of(call)))
-        if origins.isdisjoint(others) and any(not built.isdisjoint(_made_by(one, flow)) for one in others):
+        if origins.isdisjoint(others) and _made_alike(others, origins, flow):
             yield call, index.statement(call)
 
 
@@ -406,15 +406,14 @@ def find_besides(origins: set[Origin], wrapped: set[Origin], loops: list[EpochLo
         wrapped: where other models are built that are wrapped as well.
         loops: the epoch loops, which know the model's name.
     """
-    index, built = flow.index, {maker for one in origins for maker in _made_by(one, flow)}
+    index = flow.index
     trained = [
         one for loop in loops if loop.model for one in flow.origins(cst.parse_expression(loop.model), loop.scope)
     ]
     return [
         CallSite(node=one.node, index=index)
-        for one in dict.fromkeys(trained)
-        if one not in origins | wrapped and not built.isdisjoint(_made_by(one, flow))
-        if not apart_from_training(index.statement(one.node), loops, flow)
+        for one in _made_alike(dict.fromkeys(trained), origins, flow)
+        if one not in wrapped and not apart_from_training(index.statement(one.node), loops, flow)
     ]
 
 
@@ -434,6 +433,22 @@ def find_loads_after(spawns: list[Spawn], loops: list[EpochLoop], flow: Flow) ->
     loads = index.calls_to("torch.load")
     found = [one for one in loads if index.scope_of(one) in scopes or not later.isdisjoint(index.statement(one).path)]
     return [CallSite(node=one, index=index) for one in found]
+
+
+def is_another(name: str, scope: Scope, origins: set[Origin], flow: Flow) -> bool:
+    """Whether a name is not the model, but what another call of the function or class that makes it gives.
+
+    Args:
+        origins: where the model is built.
+    """
+    made = set(flow.origins(cst.parse_expression(name), scope))
+    return origins.isdisjoint(made) and bool(_made_alike(made, origins, flow))
+
+
+def _made_alike(some: Iterable[Origin], origins: set[Origin], flow: Flow) -> list[Origin]:
+    """Return what other calls make of the function or class that makes the model."""
+    built = {maker for one in origins for maker in _made_by(one, flow)}
+    return [one for one in some if one not in origins and not built.isdisjoint(_made_by(one, flow))]
 
 
 def _made_by(origin: Origin, flow: Flow) -> set[Scope | str]:
