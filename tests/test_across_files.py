@@ -1243,6 +1243,30 @@ def test_a_spawn_that_is_come_to_only_where_nothing_leaves_before(
     assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
 
 
+LEAVING = "if more: sys.exit()"
+
+
+@pytest.mark.parametrize(
+    ("ways", "launcher"),
+    [
+        pytest.param("if given:\n    start(1)\nelse:\n    start(2)", "python", id="both"),
+        pytest.param("if given:\n    start(1)\n    sys.exit()\nstart(2)", "python", id="left before"),
+        pytest.param("if given:\n    start(1)\nelse:\n    main(0)", "torchrun", id="one of two"),
+        pytest.param("if given:\n    start(1)\nelif more:\n    start(2)", "torchrun", id="no else"),
+        pytest.param(f"if given:\n    start(1)\nelse:\n    {LEAVING}\n    start(2)", "torchrun", id="left within"),
+        pytest.param(f"if given:\n    start(1)\n    exit()\n{LEAVING}\nstart(2)", "torchrun", id="left between"),
+        pytest.param("if given:\n    mp.spawn(main)\nelse:\n    main(0)", "torchrun", id="a spawn or none"),
+    ],
+)
+def test_a_spawn_to_which_both_branches_lead_starts_the_processes(
+    plan_project: Planner, ways: str, launcher: str
+) -> None:
+    start = "def start(number):\n    if torch.cuda.is_available():\n        mp.spawn(main, nprocs=number)\n"
+    main = SPAWN.partition("if args.spawn:")[0] + f"given, more = sys.argv[1:], sys.argv[2:]\n{start}\n{ways}\n"
+    plan = plan_project(main, engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+
+
 @pytest.mark.parametrize(
     ("test", "told"), [("len(sys.argv) == 2", 1), ("sys.argv.__len__() == 2", 1), ("sys.argv[1] == 'x'", 0)]
 )

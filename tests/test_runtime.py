@@ -1184,6 +1184,36 @@ def test_a_rate_that_the_library_moves_is_as_it_was_in_the_second_epoch(
 
 
 @pytest.mark.parametrize(
+    ("ends", "switch", "planned"),
+    [([True] * 3, 1.0, True), ([False] * 3, 1.0, False), ([True] * 3, 0.0, False), ("fades", 1.0, True)],
+    ids=["moves to its end", "rests in the end", "a first round anew", "fades before its end"],
+)
+def test_a_rate_that_rests_first_is_waited_for_in_later_rounds_where_it_has_moved_to_its_end(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    ends: list[bool] | str,
+    switch: float,
+    planned: bool,
+) -> None:
+    perforate(initialize=False)
+    helper.GPA.pc.set_n_epochs_to_switch(3)
+    helper._pai.model = None
+    rests = [False] * 4
+    for name, does in {"_pai_end_structure": lambda why: None, "_pai_is_rehearsed": lambda *_: None}.items():
+        monkeypatch.setattr(helper, name, does)
+    if isinstance(ends, str):
+        monkeypatch.setattr(helper, "_pai_has_faded", lambda: True)
+        helper._pai.rate_moves = [*rests, True, True, True]
+        assert helper._pai_is_time(True)
+    else:
+        for number in helper.planned_epochs(range(7)):
+            helper._pai.rate_moves += [*rests, *ends][number : number + 1]
+    helper._pai.rate_moves, helper._pai.rate_moved, helper._pai.switch_time = rests, False, switch
+    assert helper._pai_is_planned() is planned
+
+
+@pytest.mark.parametrize(
     ("length", "planned"),
     [
         ({}, False),

@@ -89,10 +89,27 @@ class Defaults:
 
     def _may_fail_around(self, node: cst.CSTNode) -> bool:
         """Whether a condition around some code, or one before it by which its function is left, may keep from it."""
+        return not all(self._is_sure(*one) or self._is_either_way(*one, node) for one in self._tests_before(node))
+
+    def _tests_before(self, node: cst.CSTNode) -> list[tuple[cst.BaseExpression, bool]]:
         here = self._index.statement(node)
         early = [one.node for part in here.path if part.scope is here.scope for one in part.preceding]
         left = [(one.test, False) for one in early if isinstance(one, cst.If) and _ends(one.body)]
-        return not all(self._is_sure(test, holds) for test, holds in (*self._index.guards(node), *left))
+        return [*self._index.guards(node), *left]
+
+    def _is_either_way(self, test: cst.BaseExpression, holds: bool, node: cst.CSTNode) -> bool:
+        """Whether the function that a call runs is surely run also where a condition is otherwise, by another call.
+
+        So it is in `if given: main(given) else: main(usual)`.
+        """
+        functions = self._flow.run_by(node) if isinstance(node, cst.Call) else []
+        shared = self._tests_before(node)  # which are asked about for that call
+        for call in self._flow.callers(functions[0]) if len(functions) == 1 else ():
+            tests = self._tests_before(call)
+            others = [one for one in tests if one not in shared and one[0] is not test]
+            if (test, not holds) in tests and all(self._is_sure(*one) for one in others):
+                return True
+        return False
 
     def _is_sure(self, test: cst.BaseExpression, holds: bool) -> bool:
         if "__name__" in names_in(test):

@@ -19,7 +19,7 @@ from .loggers import _pai_write_runs
 from .near import _pai_near_folder
 from .optimizer import _pai_torch_optimizer
 from .process import _pai, _pai_device, _pai_fail, _pai_publish_rank, _pai_rank, _pai_say
-from .rates import _pai_has_faded, _pai_is_planned
+from .rates import _pai_has_faded, _pai_is_planned, _pai_note_rate
 from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
 
 
@@ -84,6 +84,7 @@ def _pai_is_time(asked: bool) -> bool:
     if "switch_mode" in GPA.pc._manually_set_keys or GPA.pc.get_testing_dendrite_capacity() or not _pai_is_planned():
         return asked
     if asked and _pai.rounds != "planned" and _pai_has_faded():
+        _pai_note_rate()
         return True
     if asked and not _pai.waits:
         _pai.waits = True

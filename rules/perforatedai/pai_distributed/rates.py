@@ -7,7 +7,8 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from .process import _pai, _pai_say
+from .process import _pai, _pai_rank, _pai_say
+from .record import _pai_read, _pai_write
 
 
 @register_optimizer_step_pre_hook
@@ -62,12 +63,28 @@ def _pai_is_planned() -> bool:
     So it is where the rate moves all the way there, as that of a cosine, a line, a polynomial or OneCycleLR does: it
     has done its work at the end, and not before. One that falls in a few steps, or never, says nothing of an end.
     """
+    return _pai.restarts and (_pai.rounds == "planned" or (_pai_rate_ends() and _pai.rounds != "history"))
+
+
+def _pai_rate_ends() -> bool:
+    """Does the rate move to the planned end, now or in a round before?
+
+    One that rests first, and falls in the end, would else have later structures end at its height, and be compared with
+    one that was trained until it had fallen.
+    """
     # Before the first score nothing may have moved yet, and the library steps a scheduler of its own from the second
     # on (measured); where there was none later, any move counts.
     first = 2 if GPA.pai_tracker and GPA.pai_tracker.member_vars.get("scheduler_instance") else 1
     recent = _pai.rate_moves[first:][-GPA.pc.get_n_epochs_to_switch() :] or [any(_pai.rate_moves) or _pai.rate_moved]
-    ends = all(recent) or _pai_knows_its_length()
-    return _pai.restarts and (_pai.rounds == "planned" or (ends and _pai.rounds != "history"))
+    if all(recent) or _pai_knows_its_length():
+        return True
+    return bool(_pai.switch_time) and _pai_rank() == 0 and "rate ends" in _pai_read("planned")
+
+
+def _pai_note_rate() -> None:
+    """Tell later rounds, as a structure ends, that the rate moves to the planned end."""
+    if _pai_rank() == 0 and _pai_rate_ends():
+        _pai_write("planned", {**_pai_read("planned"), "rate ends": True})
 
 
 def _pai_has_faded() -> bool:

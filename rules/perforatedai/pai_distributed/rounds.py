@@ -29,7 +29,7 @@ from .process import (
     initializing,
     load_folder,
 )
-from .rates import _pai_is_planned
+from .rates import _pai_is_planned, _pai_note_rate
 from .record import _pai_read, _pai_write
 from .rehearsal import _pai_note_cut, _pai_note_exit, _pai_rehearsal, _pai_repeated
 from .score import _pai_by_itself, _pai_common_score, _pai_say_end, _pai_share, noted_score
@@ -72,6 +72,7 @@ def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[
     noted = _pai_rank() == 0 and _pai_read("planned").get("ends", False)
     (ends,) = _pai_of_rank_0(once or _pai_is_planned() or noted)
     if not isinstance(epoch, int) or ends or not further:
+        _pai_note_rate()
         _pai_end_structure("The planned end of training is reached")
         return
     _pai.past_end = True
