@@ -451,8 +451,8 @@ def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statem
     changed = [one for one in changing(index, names) if one.scope is at.scope and one.order <= end]
     filled = [one for one in changed if one not in resets]
     last = max(filled, key=lambda one: one.order, default=None)
-    if last is None:  # whatever fills them, what stands last does not
-        behind = [one for one in index.statements if one.order == end]
+    if last is None:  # whatever fills them, a function that stands last and lets them begin anew does not
+        behind = [one for one in index.statements if one.order == end and one not in resets]
     else:
         behind = [later for part in last.path for later in part.following]
     behind = [one for one in behind if one.order <= end and isinstance(one.node, cst.SimpleStatementLine)]
