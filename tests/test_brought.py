@@ -568,6 +568,28 @@ def test_a_function_that_has_no_such_variable_is_told_from_one_that_has(tmp_path
     )
 
 
+SAVES = """
+def save(state):
+    model = state.pop("model")
+    print(SHOWN)
+    torch.save(model.state_dict(), "last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "handed"),
+    [
+        pytest.param("1", "report_validation_score(model.module.error.get(), model)", id="which it does not read"),
+        pytest.param("model.module.error.get()", "pai_score = save({'model': model})", id="which it reads"),
+    ],
+)
+def test_what_the_loop_knows_is_not_looked_for_in_a_function_with_a_variable_of_that_name(
+    tmp_path: Path, shown: str, handed: str
+) -> None:
+    saves = code(SAVES).replace("SHOWN", shown)
+    assert handed in rewritten(planned(tmp_path, saves, "save({'model': model})", "model.module.error.get()"))
+
+
 #: A pass of the training, of whose cost another function makes the value, and a third one tells it.
 PASS = """
 def weighted(losses):

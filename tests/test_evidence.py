@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -33,6 +34,15 @@ KEEPS = """
 def keep(model, value):
     if len(kept) < 3 or value > kept[0]:
         torch.save(model.state_dict(), 'best.pt')
+"""
+HOLDER = """
+class Net(nn.Module):
+    def finish(self):
+        self.error.reset()
+
+    def show(self):
+        print(self.error)
+
 """
 PLATEAU = "sched = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer{})\n"
 
@@ -312,6 +322,22 @@ def test_a_named_value_that_begins_anew_before_it_can_be_handed_over_is_refused(
     metric: str, reset: str, emptied: str
 ) -> None:
     (score,) = survey_of(over_files("value", reset), metric=metric, mode="min").scores
+    assert score.emptied == emptied
+
+
+@pytest.mark.parametrize(
+    ("last", "emptied"),
+    [
+        pytest.param("model.module.finish()", "line 23", id="its own, last in a turn"),
+        pytest.param("model.module.finish()\nmodel.module.run(x)", "", id="before what may fill it"),
+        pytest.param("model.module.show()", "", id="another one"),
+        pytest.param("other.finish()", "", id="another object's"),
+    ],
+)
+def test_a_value_that_a_method_of_what_holds_it_lets_begin_anew_last_is_refused(last: str, emptied: str) -> None:
+    epoch = "if rank == 0:\n    model(x)\n" + indent(last, "    ")
+    text = script(epoch, code(HOLDER) + "other = Net()")
+    (score,) = survey_of(text, metric="model.module.error.get()", mode="min").scores
     assert score.emptied == emptied
 
 

@@ -127,3 +127,43 @@ def test_what_is_offered_is_the_word_by_which_it_is_meant(tmp_path: Path, functi
     text = script("validate(model)\ntest(model)").replace("model = Net()\n", f"{code(functions)}model = Net()\n")
     [question] = plan_of(tmp_path, text).questions
     assert re.findall(r"`(\S+)` \(line", question.message) == offered
+
+
+OWN = """
+@torch.no_grad()
+def validate(model):
+    model.eval()
+    total = {"loss": measure(model)}
+    print(total)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("functions", "metric", "told"),
+    [
+        pytest.param(OWN, "total['loss']", True, id="which validates"),
+        pytest.param(OWN.replace("total", "other"), "total['loss']", False, id="of another name"),
+        pytest.param(OWN, "validate:total['loss']", False, id="which is named"),
+        pytest.param(OWN.replace("print(total)", "return total"), "best['loss']", False, id="which gives it"),
+        pytest.param(
+            OWN.replace("@torch.no_grad()\ndef validate", "def show").replace(".eval", ".show"),
+            "total['loss']",
+            False,
+            id="which does not validate",
+        ),
+    ],
+)
+def test_the_training_s_own_variable_is_told_from_that_of_a_validation(
+    tmp_path: Path, functions: str, metric: str, told: bool
+) -> None:
+    turn = "show(model)" if "def show" in functions else "best = validate(model)"
+    text = script(turn).replace(
+        "        loss.backward()\n", "        loss.backward()\n        total = {'loss': loss.item()}\n"
+    )
+    text = text.replace("model = Net()\n", f"{code(functions)}model = Net()\n")
+    plan = plan_of(tmp_path, text, Options(metric=metric, mode="min"))
+    assert plan.questions == []
+    notes = [note.message for note in plan.notes if "what the validation makes" in note.message]
+    assert [one.partition("is --metric ")[2] for one in notes] == ["\"validate:total['loss']\""] * told

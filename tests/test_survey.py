@@ -5531,6 +5531,26 @@ def test_model_of_lazy_layers_is_finished_after_its_first_forward_pass(layer: st
     assert model.code.strip().splitlines()[0] == last
 
 
+@pytest.mark.parametrize(
+    ("told", "last"),
+    [
+        pytest.param("net.resize(12)", "words, model = add(words, model)", id="of the model"),
+        pytest.param("net.body.resize(12)", "words, model = add(words, model)", id="of a part"),
+        pytest.param("further(net)", "words, model = add(words, model)", id="by a further function"),
+        pytest.param("other.resize(12)", "model = Net()", id="of another object"),
+        pytest.param("net.eval()", "model = Net()", id="which changes no layers"),
+        pytest.param("print(net.size(12))", "model = Net()", id="for what it returns"),
+        pytest.param("opt = SGD(net.parameters(), lr=1)\n    net.resize(12)", "model = Net()", id="with an optimizer"),
+    ],
+)
+def test_model_is_finished_after_a_function_that_calls_what_changes_it(told: str, last: str) -> None:
+    helpers = f"def further(it):\n    it.resize(12)\n\n\ndef add(words, net):\n    {told}\n    return words, net\n\n\n"
+    (model,) = survey_of(
+        script().replace("model = Net()", f"{helpers}model = Net()\nwords, model = add(words, model)")
+    ).models
+    assert model.code.strip().splitlines()[0] == last
+
+
 def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
     text = script()
     head, _, rest = text.partition("model = Net()")

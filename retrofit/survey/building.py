@@ -236,9 +236,9 @@ def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Sco
     for name in function.parameters:
         if not any(source.value in values for source in flow.sources((function, name))):
             continue
-        inner = index.calls_of(function)
-        if _changes(index, index.statement(function.node), name) or any(
-            _changes_what_it_gets(one, name, flow, seen | {function}) for one in inner
-        ):
+        inner, own = index.calls_of(function), index.statement(function.node)
+        if _changes(index, own, name) or _told(index, own, [name]):
+            return True
+        if any(_changes_what_it_gets(one, name, flow, seen | {function}) for one in inner):
             return True
     return False

@@ -43,7 +43,7 @@ from retrofit.survey.scores.site import can_be_brought, comes_with_steps, score_
 from retrofit.survey.scores.together import kept_together, tell_together
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
-from retrofit.survey.scores.validation import may_be_taken, named_scores
+from retrofit.survey.scores.validation import is_validation, may_be_taken, named_scores
 from retrofit.survey.scores.values import code_of, in_loop, tells_the_turn, variable_of, whole_of
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
@@ -179,6 +179,9 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         if not score.known:
             knowing = owners(index, flow, loop, score.expression)
             score.owners = _answers(index, flow, loop, score, sorted(knowing, key=lambda f: f.name), score.expression)
+        elif metric and not measured and making.of(one.candidate.node) == TRAINED:
+            knowing = [f for f in owners(index, flow, loop, score.expression) if is_validation(index, f)]
+            score.owners = [one for one in _answers(index, flow, loop, score, knowing, metric) if one[-1]]
         tell_ranks(flow, score, one.candidate, making)
         _tell_making(score, one, turns, carried)
         score.named = bool(metric)

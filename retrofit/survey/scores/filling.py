@@ -129,6 +129,9 @@ def empties(index: Index, flow: Flow, call: cst.Call, parts: set[str]) -> bool:
         return False
     own = {name for name in function.parameters if dotted(argument_of(function, call, name)) in parts}
     own |= {name for name in parts if flow.variable(name, function) == flow.variable(name, index.scope_of(call))}
+    if function.enclosing_class is not None and (held := receiver(call)) is not None:
+        before = f"{unquoted(written(index, held))}."
+        own |= {f"self.{name.removeprefix(before)}" for name in parts if name.startswith(before)}
     reset = [held for one, held in index.method_calls(*EMPTIES) if index.scope_of(one) is function]
     return any(dotted(held) in own for held in reset) or any(begins(index, b) for b in index.bound(own, function))
 

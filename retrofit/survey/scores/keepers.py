@@ -491,6 +491,9 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
         return  # another one that it leads to in several ways is meant
     through = {f: [g for call in ways[f] if (g := flow.called(call)) is not None] for f in apart}
     validating = [f for f in apart if any(is_validation(index, one) for one in through[f])]
+    if not owner and not validating and metric != name and index.bound([name], loop.scope):
+        ways = {f: way for f, way in ways.items() if _places_of(index, metric, f)}  # of one that the loop knows itself
+        apart = [f for f in apart if f in ways]
     for function in validating or apart or ways:
         call, *inner = ways[function]
         found = _named_in(index, flow, loop, function, metric, owner)
@@ -510,13 +513,7 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
 def _named_in(index: Index, flow: Flow, loop: EpochLoop, function: Scope, metric: str, owner: str) -> Candidate | None:
     """Return what the user's expression, perhaps with its function before it, is in a function, None for nothing."""
     name = variable_of(cst.parse_expression(metric))
-    places = [
-        node
-        for node in index.parents
-        if isinstance(node, cst.BaseExpression)
-        and index.scope_of(node) is function
-        and unquoted(index.source.code(node)) in (unquoted(metric), unquoted(f"({metric})"))
-    ]
+    places = _places_of(index, metric, function)
     read = [node for node in places if not isinstance(index.parents[node], cst.AssignTarget)]
     returned = index.returned(function)
     parts = [part for value in returned for _, part in returned_parts(index, value)]
@@ -532,6 +529,17 @@ def _named_in(index: Index, flow: Flow, loop: EpochLoop, function: Scope, metric
     last = _with_its_name(index, last)
     evidence = f"{index.place(last)}: --metric"
     return Candidate(last, told_by_name(metric), evidence, rest=rest, written=own, named=True)
+
+
+def _places_of(index: Index, metric: str, function: Scope) -> list[cst.BaseExpression]:
+    """Return where the user's expression stands in a function."""
+    return [
+        node
+        for node in index.parents
+        if isinstance(node, cst.BaseExpression)
+        and index.scope_of(node) is function
+        and unquoted(index.source.code(node)) in (unquoted(metric), unquoted(f"({metric})"))
+    ]
 
 
 def _lasts(flow: Flow, loop: EpochLoop, function: Scope, name: str, read: cst.BaseExpression) -> bool:

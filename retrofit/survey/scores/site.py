@@ -451,7 +451,10 @@ def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statem
     changed = [one for one in changing(index, names) if one.scope is at.scope and one.order <= end]
     filled = [one for one in changed if one not in resets]
     last = max(filled, key=lambda one: one.order, default=None)
-    behind = [later for part in last.path for later in part.following] if last is not None else []
+    if last is None:  # whatever fills them, a function that stands last and lets them begin anew does not
+        behind = [one for one in index.statements if one.order == end and one not in resets]
+    else:
+        behind = [later for part in last.path for later in part.following]
     behind = [one for one in behind if one.order <= end and isinstance(one.node, cst.SimpleStatementLine)]
     calls = {one: index.calls_in(one) for one in behind}
     resets |= {one for one in behind if any(empties(index, flow, call, names) for call in calls[one])}

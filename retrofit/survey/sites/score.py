@@ -71,7 +71,8 @@ class Score(Site):
         kept: where a function keeps the score to itself, how it is to return it; the site is its call then.
         when: a condition, the same on all ranks, under which they have something to hand over; "" for always.
         known: whether the expression's names have a meaning at that place.
-        owners: where they have none, the variables of functions that have one, as in `namesakes`.
+        owners: where they have none, the variables of functions that have one, as in `namesakes`; where the training
+            makes it, those of functions that validate, which the loop can have.
         against: what in the script shows the other direction than `evidence`, "" for nothing.
         outdone: what decides on checkpoints in place of it, where only its name speaks for it, and the place; else "".
         saved: whether a checkpoint is saved by it.
