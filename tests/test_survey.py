@@ -4469,6 +4469,48 @@ def test_item_that_a_function_hands_on_is_no_score_of_the_epoch(rank: str, ranke
     assert [name for name, _ in survey_of(bare).measures] == ["acc"]
 
 
+IN_ATTRIBUTE = """
+class Trainer:
+    def __init__(self):
+        self.best = -1, 9
+
+    def turn(self, net, epoch):
+        self.best = self.measure(net, HANDED)
+        return self.best, epoch
+
+    def measure(self, net, best):
+        acc, loss = total(net)
+        best_acc, best_loss = best
+        if RANK:
+            best_acc, best_loss = TAKEN
+        return best_acc, best_loss
+
+trainer = Trainer()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rank", "handed", "taken", "running", "ranked"),
+    [
+        pytest.param(
+            "rank == 0", "self.best", "max(best_acc, acc), min(best_loss, loss)", "line 19", True, id="of rank 0"
+        ),
+        pytest.param(
+            "due", "self.best", "max(best_acc, acc), min(best_loss, loss)", "line 19", False, id="of all ranks"
+        ),
+        pytest.param("due", "(-1, 9)", "max(best_acc, acc), min(best_loss, loss)", "", False, id="begun anew"),
+        pytest.param("due", "self.best", "acc, loss", "", False, id="each turn's own"),
+    ],
+)
+def test_best_that_an_attribute_keeps_is_no_score_of_the_epoch(
+    rank: str, handed: str, taken: str, running: str, ranked: bool
+) -> None:
+    before = IN_ATTRIBUTE.replace("RANK", rank).replace("HANDED", handed).replace("TAKEN", taken)
+    text = script("bests, last = trainer.turn(model, epoch)\nprint(bests[0])", before)
+    (score,) = survey_of(text, metric="bests[0]").scores
+    assert (score.running, score.ranked) == (running, ranked)
+
+
 @pytest.mark.parametrize(
     ("begun", "kept", "running"),
     [
