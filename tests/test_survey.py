@@ -4469,6 +4469,41 @@ def test_item_that_a_function_hands_on_is_no_score_of_the_epoch(rank: str, ranke
     assert [name for name, _ in survey_of(bare).measures] == ["acc"]
 
 
+TWICE = """
+for epoch in range(10):
+    if epoch == resumed:
+        acc = validate(model)
+        if acc > best:
+            best = acc
+        GOES_ON
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+    if epoch % 2 == 0:
+        acc = validate(model)
+        if acc > best:
+            best = acc
+"""
+
+
+@pytest.mark.parametrize("metric", ["", "acc"])
+@pytest.mark.parametrize(
+    ("goes_on", "removed", "line"),
+    [
+        pytest.param("continue", "", "line 21", id="a turn that does not train"),
+        pytest.param("resumed = 0", "", "line 12", id="a turn that trains as well"),
+        pytest.param("continue", TWICE.partition("    if epoch % 2")[2], "line 12", id="the only one"),
+    ],
+)
+def test_score_of_a_turn_that_trains_counts_before_another(goes_on: str, removed: str, line: str, metric: str) -> None:
+    loop = TWICE.replace("GOES_ON", goes_on)
+    loop = loop.replace(f"    if epoch % 2{removed}", "") if removed else loop
+    text = script().partition("for epoch")[0] + f"best, resumed = 0, 3\n{loop.lstrip()}"
+    (score,) = survey_of(text, metric=metric).scores
+    assert score.index.place(score.node) == line
+
+
 IN_ATTRIBUTE = """
 class Trainer:
     def __init__(self):
