@@ -4469,6 +4469,50 @@ def test_item_that_a_function_hands_on_is_no_score_of_the_epoch(rank: str, ranke
     assert [name for name, _ in survey_of(bare).measures] == ["acc"]
 
 
+UP_OR_DOWN = """
+log = {'epoch': epoch}
+log.update(run(model))
+try:
+    if mode == 'min':
+        improved = log[key] <= best
+    elif mode == 'max':
+        improved = log[key] >= best
+    else:
+        improved = False
+except KeyError:
+    improved = False
+if improved:
+    best = log[key]
+"""
+
+
+IN_ONE = "improved = log[key] <= best"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "made", "value"),
+    [
+        pytest.param("", "", "", "log[key] if key in log else None", id="in some branches"),
+        pytest.param("KeyError", "OSError", IN_ONE, "log[key]", id="it may fail in others"),
+        pytest.param("log[key] >= best", "other >= best", IN_ONE, "log[key]", id="in one branch"),
+    ],
+)
+def test_item_that_is_compared_in_either_direction_counts_in_both(old: str, new: str, made: str, value: str) -> None:
+    (score,) = survey_of(script(UP_OR_DOWN.replace(old, new)), metric="log[key]").scores
+    there = score.anchors.get("made")
+    assert (score.index.source.code(there) if there is not None else "", score.value) == (made, value)
+
+
+def test_item_that_all_branches_compare_is_there_after_them() -> None:
+    text = UP_OR_DOWN.replace("elif mode == 'max':", "else:").replace("    else:\n        improved = False\n", "", 1)
+    text = text.replace("try:", "if due:").replace("except KeyError:", "else:")
+    (score,) = survey_of(script(text), metric="log[key]").scores
+    assert (score.index.source.code(score.anchors["made"]).partition(":")[0], score.value) == (
+        "if mode == 'min'",
+        "log[key]",
+    )
+
+
 TWICE = """
 for epoch in range(10):
     if epoch == resumed:
