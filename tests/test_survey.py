@@ -4469,6 +4469,127 @@ def test_item_that_a_function_hands_on_is_no_score_of_the_epoch(rank: str, ranke
     assert [name for name, _ in survey_of(bare).measures] == ["acc"]
 
 
+UP_OR_DOWN = """
+log = {'epoch': epoch}
+log.update(run(model))
+try:
+    if mode == 'min':
+        improved = log[key] <= best
+    elif mode == 'max':
+        improved = log[key] >= best
+    else:
+        improved = False
+except KeyError:
+    improved = False
+if improved:
+    best = log[key]
+"""
+
+
+IN_ONE = "improved = log[key] <= best"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "made", "value"),
+    [
+        pytest.param("", "", "", "log[key] if key in log else None", id="in some branches"),
+        pytest.param("KeyError", "OSError", IN_ONE, "log[key]", id="it may fail in others"),
+        pytest.param("log[key] >= best", "other >= best", IN_ONE, "log[key]", id="in one branch"),
+    ],
+)
+def test_item_that_is_compared_in_either_direction_counts_in_both(old: str, new: str, made: str, value: str) -> None:
+    (score,) = survey_of(script(UP_OR_DOWN.replace(old, new)), metric="log[key]").scores
+    there = score.anchors.get("made")
+    assert (score.index.source.code(there) if there is not None else "", score.value) == (made, value)
+
+
+def test_item_that_all_branches_compare_is_there_after_them() -> None:
+    text = UP_OR_DOWN.replace("elif mode == 'max':", "else:").replace("    else:\n        improved = False\n", "", 1)
+    text = text.replace("try:", "if due:").replace("except KeyError:", "else:")
+    (score,) = survey_of(script(text), metric="log[key]").scores
+    assert (score.index.source.code(score.anchors["made"]).partition(":")[0], score.value) == (
+        "if mode == 'min'",
+        "log[key]",
+    )
+
+
+TWICE = """
+for epoch in range(10):
+    if epoch == resumed:
+        acc = validate(model)
+        if acc > best:
+            best = acc
+        GOES_ON
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+    if epoch % 2 == 0:
+        acc = validate(model)
+        if acc > best:
+            best = acc
+"""
+
+
+@pytest.mark.parametrize("metric", ["", "acc"])
+@pytest.mark.parametrize(
+    ("goes_on", "removed", "line"),
+    [
+        pytest.param("continue", "", "line 21", id="a turn that does not train"),
+        pytest.param("resumed = 0", "", "line 12", id="a turn that trains as well"),
+        pytest.param("continue", TWICE.partition("    if epoch % 2")[2], "line 12", id="the only one"),
+    ],
+)
+def test_score_of_a_turn_that_trains_counts_before_another(goes_on: str, removed: str, line: str, metric: str) -> None:
+    loop = TWICE.replace("GOES_ON", goes_on)
+    loop = loop.replace(f"    if epoch % 2{removed}", "") if removed else loop
+    text = script().partition("for epoch")[0] + f"best, resumed = 0, 3\n{loop.lstrip()}"
+    (score,) = survey_of(text, metric=metric).scores
+    assert score.index.place(score.node) == line
+
+
+IN_ATTRIBUTE = """
+class Trainer:
+    def __init__(self):
+        self.best = -1, 9
+
+    def turn(self, net, epoch):
+        self.best = self.measure(net, HANDED)
+        return self.best, epoch
+
+    def measure(self, net, best):
+        acc, loss = total(net)
+        best_acc, best_loss = best
+        if RANK:
+            best_acc, best_loss = TAKEN
+        return best_acc, best_loss
+
+trainer = Trainer()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rank", "handed", "taken", "running", "ranked"),
+    [
+        pytest.param(
+            "rank == 0", "self.best", "max(best_acc, acc), min(best_loss, loss)", "line 19", True, id="of rank 0"
+        ),
+        pytest.param(
+            "due", "self.best", "max(best_acc, acc), min(best_loss, loss)", "line 19", False, id="of all ranks"
+        ),
+        pytest.param("due", "(-1, 9)", "max(best_acc, acc), min(best_loss, loss)", "", False, id="begun anew"),
+        pytest.param("due", "self.best", "acc, loss", "", False, id="each turn's own"),
+    ],
+)
+def test_best_that_an_attribute_keeps_is_no_score_of_the_epoch(
+    rank: str, handed: str, taken: str, running: str, ranked: bool
+) -> None:
+    before = IN_ATTRIBUTE.replace("RANK", rank).replace("HANDED", handed).replace("TAKEN", taken)
+    text = script("bests, last = trainer.turn(model, epoch)\nprint(bests[0])", before)
+    (score,) = survey_of(text, metric="bests[0]").scores
+    assert (score.running, score.ranked) == (running, ranked)
+
+
 @pytest.mark.parametrize(
     ("begun", "kept", "running"),
     [

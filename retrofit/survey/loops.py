@@ -645,6 +645,15 @@ def in_else_of(index: Index, loop: Statement, below: Statement) -> bool:
     return otherwise is not None and below.siblings is index.statements_in(otherwise.body)
 
 
+def ends_untrained(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
+    """Whether a turn that comes to a place goes on to the next before it trains, as a resumed run's first may."""
+    first = min((part.order for part in loop.training if loop.statement in part.path[:-1]), default=0)
+    path = index.statement(node).path if node in index.parents else ()
+    around = [part for part in path if loop.statement in part.path[:-1]]
+    later = {one for part in around for one in part.following if one.order < first}
+    return not later.isdisjoint(turns_begun_by(index, loop.statement))
+
+
 def passing_over(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
     """Return every `continue` by which a turn that has trained does not come to a place of the epoch loop."""
     trained = [part for part in loop.training if loop.statement in part.path[:-1]]

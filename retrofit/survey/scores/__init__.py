@@ -13,7 +13,7 @@ import libcst as cst
 from retrofit.survey.conditions import never_runs
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import VALIDATES, head
+from retrofit.survey.loops import VALIDATES, ends_untrained, head
 from retrofit.survey.nodes import names_in, wholes_of
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scopes import Scope, Statement
@@ -128,6 +128,7 @@ def _groups(
     tracked = [one for one in tracked if (one.direction and not one.outside) or measured(one)]
     found = (*as_numbers(index, flow, tracked), *found_better(index, flow, loop))
     tracked = [one for one in found if may_be_taken(index, flow, one.node)]
+    tracked = [one for one in tracked if not ends_untrained(index, loop, one.node)] or tracked
     plateau = list(given_to_plateau(index, loop, schedulers))
     kept, keepers = kept_scores(index, flow, loop)
     tracked = tracked or list(best_of_history(index, flow, loop))

@@ -35,7 +35,28 @@ def best_in(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Candid
             else:
                 bests = _bests_returned(index, function, binding.item)
                 found += [one for one in bests if _goes_on(index, loop, function, call, one.best)]
+            found += _bests_in_attribute(index, flow, function, binding.item, key)
     return found
+
+
+def _bests_in_attribute(index: Index, flow: Flow, function: Scope, item: int | None, key: str) -> Iterator[Candidate]:
+    """Yield scores of which a function returns the best so far as an attribute has it: `self.best = f(self.best)`.
+
+    Args:
+        item: which of what it returns is meant.
+        key: the number of the item of that which is meant, and a bracket; "" for the whole.
+    """
+    names = {dotted(element_of(value, item)) or "" for value in index.returned(function)}
+    numbers = [int(key[:-1])] if key[:-1].isdecimal() else [] if key else [None]
+    for binding in index.bound(names, function) if len(names) == 1 else ():
+        call = binding.value if "." in binding.target and binding.item is None else None
+        inner = flow.called(call) if isinstance(call, cst.Call) else None
+        if not isinstance(call, cst.Call) or inner is None:
+            continue
+        for one in (one for number in numbers for one in _bests_returned(index, inner, number)):
+            parameter, part = _given(index, inner)[one.best]
+            if dotted(argument_of(inner, call, parameter)) == binding.target and part == key[:-1]:
+                yield one
 
 
 def _bests_in_item(

@@ -46,7 +46,7 @@ def _tested(index: Index, node: cst.BaseExpression, made: Statement) -> list[str
             tests = [(outer.test, inner is outer.body)]
         elif isinstance(outer, cst.BooleanOperation) and inner is outer.right:
             tests = [(outer.left, isinstance(outer.operator, cst.And))]
-        elif isinstance(outer, cst.Try) and inner is outer.body and _minds_a_key(index, outer):
+        elif isinstance(outer, cst.Try) and inner is outer.body and minds_a_key(index, outer):
             held = outer in around and outer is not made.node  # behind which it need not have gone well
             found = [*([] if held else _looked_up(index, node)), *found]
         elif isinstance(outer, (cst.For, cst.While, cst.FunctionDef)):
@@ -60,7 +60,7 @@ def _tested(index: Index, node: cst.BaseExpression, made: Statement) -> list[str
     return found
 
 
-def _minds_a_key(index: Index, tried: cst.Try) -> bool:
+def minds_a_key(index: Index, tried: cst.Try) -> bool:
     """Whether a `try` goes on where a dict has no item by a key."""
     kinds = [kind for one in tried.handlers if one.type is not None for kind in nodes_in(one.type)]
     return any(isinstance(kind, cst.Name) and index.qualified(kind) == "KeyError" for kind in kinds)

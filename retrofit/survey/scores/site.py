@@ -22,7 +22,7 @@ from retrofit.survey.scores.keepers import kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
-from retrofit.survey.scores.presence import presence
+from retrofit.survey.scores.presence import minds_a_key, presence
 from retrofit.survey.scores.standins import StandIn, StandIns
 from retrofit.survey.scores.validation import validated_variables
 from retrofit.survey.scores.values import (
@@ -313,6 +313,11 @@ def _made_at(
         return candidate.made, [], False
     makers, again = makers_of(flow, candidate.node, code_of(index, loop)), False
     if candidate.node in index.parents:
+        choice = (
+            _choice_that_reads(index, candidate.node) if makers in ([], [index.statement(candidate.node)]) else None
+        )
+        if choice is not None:
+            return choice, [], False
         if not makers:
             return index.statement(candidate.node), [], False
         reaching, again = reaching_makers(index, candidate.node, makers)
@@ -332,6 +337,22 @@ def _made_at(
         again = max(m.order for m in makers) > max(m.order for m in measured)
         makers = measured
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
+
+
+def _choice_that_reads(index: Index, node: cst.BaseExpression) -> Statement | None:
+    """Return the choice around an item that several of its branches read, as they compare it upwards and downwards.
+
+    In one of them alone it would be handed over in some trainings only. A `try` around it minds where it is not there.
+    """
+    here = index.statement(node)
+    choice = here.parent
+    tried = any(isinstance(one.node, cst.Try) and minds_a_key(index, one.node) for one in here.around)
+    if choice is None or not isinstance(choice.node, cst.If) or not isinstance(bare_of(node), cst.Subscript):
+        return None
+    same = [one for one in index.nodes_of(type(node)) if index.source.code(one) == index.source.code(node)]
+    beside = [one for one in map(index.statement, same) if one.parent is choice and one.siblings is not here.siblings]
+    all_read = runs_always(choice.node, {one.node for one in (here, *beside)}, leaves=False)
+    return choice if beside and (all_read or tried) else None
 
 
 def _first_alone(index: Index, makers: list[Statement], name: str) -> list[Statement]:
