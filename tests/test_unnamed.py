@@ -90,7 +90,10 @@ def test_the_tracker_is_told_of_the_one_that_a_run_takes(tmp_path: Path, run: st
         pytest.param(
             "def make():\n    return [SGD]\n\ntrain(model, *make())\ntrain(model, *make())", id="called twice"
         ),
-        pytest.param("def make():\n    return Engine(model, SGD)\n\nEngine(model).train()", id="never called"),
+        pytest.param(
+            "def make():\n    return Engine(model, SGD)\n\nmakers = [make]\nEngine(model).train()",
+            id="who knows who calls",
+        ),
         pytest.param("make = lambda: SGD\ntrain(model, make())", id="lambda"),
     ],
 )
