@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import MakesConfigured, ReadsCommandLine
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import argument
+from retrofit.survey.nodes import argument, key_of
 from retrofit.survey.scopes import Scope
 
 
@@ -46,6 +46,5 @@ def _key(node: cst.BaseExpression) -> str:
     """Return the key by which settings are taken out of others, "" for a name that may be any of them."""
     if isinstance(node, cst.Attribute):
         return node.attr.value
-    index = node.slice[0].slice if isinstance(node, cst.Subscript) else None
-    value = index.value if isinstance(index, cst.Index) else None
-    return str(value.evaluated_value) if isinstance(value, cst.SimpleString) else ""
+    key = key_of(node) or ""
+    return "" if key.isdecimal() else key[1:-1]

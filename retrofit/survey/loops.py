@@ -373,7 +373,7 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
     validating = [
         call
         for call in index.calls_in(statement)
-        if VALIDATES.search(last_part(dotted(call.func) or ""))
+        if VALIDATES.search(last_name(call.func))
         if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).ancestors)
     ]
     return _for_loop(index, flow, statement, node) if validating else None
@@ -450,14 +450,14 @@ def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For, *furt
     """
     origins = flow.origins(_gone_through(index, node.iter, "list", *further), statement.scope)
     made = [_gone_through(index, origin.node, "list", *further) for origin in origins]
-    return {last_part(dotted(one.func) or "") if isinstance(one, cst.Call) else "" for one in made}
+    return {last_name(one.func) if isinstance(one, cst.Call) else "" for one in made}
 
 
 def _gone_through(index: Index, iterable: cst.BaseExpression, *further: str) -> cst.BaseExpression:
     """Return what a loop goes through, within a progress bar, `enumerate` and what a recipe has put around it."""
     while isinstance(iterable, cst.Call) and iterable.args:
         names = {"enumerate", *index.knowledge.last_names(GoesOver), *further}
-        if last_part(dotted(iterable.func) or "") not in names and not index.is_provided(iterable.func):
+        if last_name(iterable.func) not in names and not index.is_provided(iterable.func):
             break
         iterable = iterable.args[0].value
     return iterable

@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.holders import ADDING
-from retrofit.survey.nodes import dotted, names_in
+from retrofit.survey.nodes import dotted, last_name, names_in
 from retrofit.survey.scopes import Scope, Statement
 
 #: What a loop goes through of which each is the same training again.
@@ -31,7 +31,7 @@ def has_one_item(flow: Flow, items: cst.BaseExpression, scope: Scope) -> bool:
     index, name = flow.index, dotted(items)
     lists = [one.node for one in flow.origins(items, scope)]
     held = [one.elements for one in lists if isinstance(one, (cst.List, cst.Tuple))]
-    grown = {last_part(dotted(one) or "") for _, one in index.method_calls(*ADDING)}
+    grown = {last_name(one) for _, one in index.method_calls(*ADDING)}
     grown.update(last_part(b.target) for b in index.bindings if increments(b))
     alone = all(len(items) == 1 and isinstance(items[0], cst.Element) for items in held)
     return 0 < len(held) == len(lists) and alone and (name is None or last_part(name) not in grown)

@@ -313,9 +313,8 @@ def _made_at(
         return candidate.made, [], False
     makers, again = makers_of(flow, candidate.node, code_of(index, loop)), False
     if candidate.node in index.parents:
-        choice = (
-            _choice_that_reads(index, candidate.node) if makers in ([], [index.statement(candidate.node)]) else None
-        )
+        by_itself = makers in ([], [index.statement(candidate.node)])
+        choice = _choice_that_reads(index, candidate.node) if by_itself else None
         if choice is not None:
             return choice, [], False
         if not makers:

@@ -66,14 +66,10 @@ def _pai_aside() -> dict[str, float]:
     return {os.path.join(_pai_root(), name): best for name, best in known.items()}
 
 
-def _pai_is_since_beginning(path: str) -> bool:
-    """Was a file written after the initialisation?"""
-    begun = os.path.join(GPA.pc.get_save_name(), "array_dims.csv")
+def _pai_is_since_beginning(path: Any, save: str = "") -> bool:
+    """Was a file written after the initialisation, by which SAVE, or the folder that is given, was begun?"""
+    begun = os.path.join(save or GPA.pc.get_save_name(), "array_dims.csv")
     return os.path.exists(path) and os.path.exists(begun) and os.path.getmtime(path) >= os.path.getmtime(begun)
-
-
-def _pai_is_inside(path: str, folder: str) -> bool:
-    return os.path.join(os.path.realpath(os.path.dirname(path)), "").startswith(os.path.join(folder, ""))
 
 
 def _pai_trains() -> bool:
@@ -89,9 +85,9 @@ def _pai_note_file(file: Any) -> None:
     file = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
     if not _pai_trains() or not isinstance(file, (str, os.PathLike)):
         return
-    path = os.path.abspath(os.fsdecode(file))
+    path, save = os.path.abspath(os.fsdecode(file)), os.path.join(os.path.realpath(_pai_folder()), "")
     with _pai_noting:
-        if path in _pai.files or _pai_is_inside(path, os.path.realpath(GPA.pc.get_save_name())):
+        if path in _pai.files or os.path.join(os.path.realpath(os.path.dirname(path)), "").startswith(save):
             return
         if os.path.lexists(path) and not os.path.isdir(path) and not _pai_is_since_beginning(path):
             _pai_move(path, _pai_place_for(path, "first"))
@@ -208,9 +204,8 @@ def _pai_set_files_aside(number: int, best: float) -> None:
     """
     aside, moved, listed = _pai_aside(), [], _pai_listed(number)
     better = {path: best for path in listed if _pai_better(best, aside.get(path)) == best}
-    _pai_write(
-        "files", {_pai_name(path): one for path, one in {**aside, **better}.items()}
-    )  # first: a process that is killed here goes on by that
+    # First: where this process is killed, the next one goes on by that.
+    _pai_write("files", {_pai_name(path): one for path, one in {**aside, **better}.items()})
     for path in reversed(listed):  # what is in a folder before that
         if os.path.isdir(path) and not os.path.islink(path):
             with contextlib.suppress(OSError):  # it holds something else

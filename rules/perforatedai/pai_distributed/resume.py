@@ -19,7 +19,7 @@ import torch
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
-from .files import _pai_find_file, _pai_note_file
+from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file
 from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
@@ -337,6 +337,5 @@ def _pai_is_of_training(file: Any) -> bool:
 
     Without a restart the script would never have loaded it.
     """
-    begun = os.path.join(load_folder() or "", "array_dims.csv")
-    known = load_folder() and isinstance(file, (str, os.PathLike)) and os.path.exists(begun)
-    return bool(known) and os.path.getmtime(file) >= os.path.getmtime(begun)
+    save = load_folder() or ""
+    return save != "" and isinstance(file, (str, os.PathLike)) and _pai_is_since_beginning(file, save)
