@@ -284,6 +284,7 @@ def test_the_best_of_all_rounds_is_there_whatever_it_is_compared_by(tmp_path: Pa
     )
     result = train(tmp_path, text)
     assert len(rounds(result)) > 1
+    assert "is set aside in PAI_train/files: the next one begins" in result.stdout
     assert "What an earlier round has saved (last.pt, ...) is back in its place" in result.stdout
     for name in ("last.pt", "best.pt"):
         assert not any(".layers.0." in part for part in torch.load(tmp_path / name)), name

@@ -219,9 +219,10 @@ def _pai_set_files_aside(number: int, best: float) -> None:
         if os.path.lexists(first := _pai_place_for(path, "first")):
             _pai_move(first, path)
     if moved:
+        place = os.path.relpath(os.path.join(_pai_folder(), "files"))
         _pai_say(
             f"What this round has saved ({os.path.relpath(moved[0])}{', ...' if moved[1:] else ''}) is set aside in "
-            f"{os.path.relpath(_pai_place_for('', 'files'))}: the next one begins with what was there before the first"
+            f"{place}: the next one begins with what was there before the first"
         )
     for path in _pai_lists(number):
         os.remove(path)
