@@ -758,7 +758,7 @@ def _planned(texts: Texts, entry: str, sometimes: bool = False) -> tuple[Facts, 
         "schedulers": len(script.schedulers),
         "loops": len(script.loops),
         "backwards": len(script.backwards),
-        "score": score and (score.direction, score.ranks, score.made, bool(score.best)),
+        "score": score and (score.direction, score.ranks, score.made),
         "of some": score and (sometimes or bool(score.condition)),
     }
     return facts, script

@@ -95,7 +95,7 @@ def test_what_a_worse_score_leaves_undone_is_done_by_a_better_one() -> None:
 def test_a_best_is_kept_where_a_call_compares_it(asked: str) -> None:
     epoch = f"loss, acc = validate(model)\n{asked}\n    best, when = acc, epoch\n    torch.save(model, path)"
     (score,) = survey_of(script(epoch, "best = 0")).scores
-    assert (score.expression, score.direction, score.best, score.saved) == ("acc", "max", "best", True)
+    assert (score.expression, score.direction, score.saved) == ("acc", "max", True)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_function_that_tells_a_worse_score_tells_the_other_direction(asks: str
 def test_no_best_is_kept_where_a_call_has_something_else() -> None:
     epoch = "best = validate(model)\nif reached(best, 3):\n    best = first"
     (score,) = survey_of(script(epoch, "best, first = 0, 0")).scores
-    assert score.best == ""
+    assert (score.direction, score.saved) == ("", False)
 
 
 @pytest.mark.parametrize("kept", ["copy.deepcopy(model)", "{'acc': acc}", "(acc, epoch)", "schedule(epoch)"])
@@ -529,7 +529,7 @@ def test_a_function_on_the_way_leaves_some_turns_without_a_score() -> None:
 def test_a_best_is_taken_where_a_condition_holds_that_has_a_name(asked: str) -> None:
     named = "acc = validate(model)\ndue = rank == 0 and acc > best"
     (score,) = survey_of(script(f"{named}\n{asked}\n    best = acc\n    torch.save(model, path)", "best = 0")).scores
-    assert (score.expression, score.best, score.saved, score.ranks) == ("acc", "best", True, "all")
+    assert (score.expression, score.saved, score.ranks) == ("acc", True, "all")
 
 
 @pytest.mark.parametrize(
@@ -559,44 +559,13 @@ def test_a_checkpoint_is_saved_where_a_function_answers_that_it_keeps_a_better_s
 def test_a_best_is_kept_whole_in_an_item() -> None:
     epoch = "stats = validate(model)\nif stats['acc'] > state['best']['acc']:\n    state['best'] = stats"
     (score,) = survey_of(script(epoch, "state = {'best': {'acc': 0}}")).scores
-    assert (score.expression, score.best) == ("stats['acc']", "state['best']['acc']")
+    assert (score.expression, score.direction) == ("stats['acc']", "max")
 
 
 def test_a_condition_by_which_no_best_is_taken_tells_of_none() -> None:
     named = "best, acc = limit(), validate(model)\ndue = acc > best"
     (score,) = survey_of(script(f"{named}\nif due:\n    print(acc)\nelse:\n    best = acc", "best = 0")).scores
-    assert score.best == ""
-
-
-@pytest.mark.parametrize("finish", ["keeper.validate(model)", "finish(keeper)", "finish_all()"])
-def test_a_best_in_an_object_is_carried_over_by_the_loops_name_for_it(finish: str) -> None:
-    """Also where the loop gives the object to a function that validates with it."""
-    keeps = (
-        "class Keeper:\n    def __init__(self):\n        self.best = 0\n\n    def validate(self, model):\n"
-        "        acc = measured(model)\n        if acc > self.best:\n            self.best = acc\n"
-        "def finish(given):\n    given.validate(model)\n\ndef finish_all():\n    keeper.validate(model)\n\n"
-        "keeper = Keeper()\n"
-    )
-    (score,) = survey_of(script(finish, keeps)).scores
-    assert (score.direction, score.best) == ("max", "keeper.best")
-
-
-def test_a_best_is_carried_over_by_no_name_that_its_object_gets_behind_the_loop() -> None:
-    """It would have no value yet where the best of earlier rounds is given to it."""
-    keeps = (
-        "class Keeper:\n    def __init__(self):\n        self.best = 0\n\n    def validate(self, model):\n"
-        "        acc = measured(model)\n        if acc > self.best:\n            self.best = acc\n"
-        "def finish_all():\n    keeper.validate(model)\n\nkeeper = Keeper()\n"
-    )
-    (score,) = survey_of(f"{script('finish_all()', keeps)}\nafter = keeper\n").scores
-    assert score.best == "keeper.best"
-
-
-def test_a_best_in_an_object_of_the_loops_function_is_carried_over_to_a_closure() -> None:
-    keeps = "state = {'best': 0}\n\ndef keep(acc):\n    if acc > state['best']:\n        state['best'] = acc\n\n"
-    body = script("acc = validate(model)\nkeep(acc)", keeps).replace("\n", "\n    ")
-    (score,) = survey_of(f"import torch\ndef main():\n    {body}\nmain()\n").scores
-    assert (score.direction, score.best) == ("max", "state['best']")
+    assert score.direction == ""
 
 
 def test_a_training_that_only_lets_another_model_evaluate_keeps_no_best_of_a_validation() -> None:
@@ -648,7 +617,7 @@ def test_what_is_saved_of_a_score_whose_best_a_function_keeps_is_not_saved_by_it
 def test_an_item_of_what_each_epoch_makes_is_no_best_by_its_name() -> None:
     epoch = f"stats = evaluate(model)\nif stats['top_1'] > best:\n    best = stats['top_1']\n{SAVES}"
     (score,) = survey_of(script(epoch, "best = 0")).scores
-    assert (score.expression, score.best) == ("stats['top_1']", "best")
+    assert (score.expression, score.direction) == ("stats['top_1']", "max")
 
 
 @pytest.mark.parametrize("best", ["kept['best']", "kept['max_acc']", "kept.max_acc", "self.top_acc", "max_acc"])

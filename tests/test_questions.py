@@ -216,11 +216,11 @@ PARTING = before(
 )
 QUESTIONS: dict[str, Question] = {
     "PAI001 1": Question(
-        (before("def best_so_far():\n    pass\n\n\n"),),
+        (before("def kept_with_best():\n    pass\n\n\n"),),
         {
-            "a method": (before("class Best:\n    def best_so_far(self):\n        pass\n\n\n"),),
-            "an attribute of a plain object": (before("held.best_so_far: int = 0\n"),),
-            "an argument": (before("log(best_so_far=0)\n"),),
+            "a method": (before("class Best:\n    def kept_with_best(self):\n        pass\n\n\n"),),
+            "an attribute of a plain object": (before("held.kept_with_best: int = 0\n"),),
+            "an argument": (before("log(kept_with_best=0)\n"),),
         },
         Options(inline=True),
     ),

@@ -1091,64 +1091,57 @@ def test_what_rank_0_has_written_is_waited_for(
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"), [(0.0, 0.5), (0.75, 0.75), ("float", 0.5), ("double", 0.5), ("int", 0.5)], ids=str
-)
-def test_best_so_far_stays_what_it_is(helper: ModuleType, value: Any, expected: float) -> None:
-    import torch
-
-    given = torch.zeros((), dtype=getattr(torch, value)) if isinstance(value, str) else value
+def end_with(helper: ModuleType, folder: Path, best: float, kept: Callable[[], Any], *, complete: bool = False) -> Any:
+    """Let a round end whose best score is given: what it then has for the code after its training loop."""
     helper.GPA.pc.set_maximizing_score(True)
-    assert helper.best_so_far(given) is given
-    helper._pai.before = [{"best": 0.5}, {"best": 0.25}]
-    best = helper.best_so_far(given)
-    assert float(best) == expected
-    assert type(best) is type(given)
-    assert value != "double" or best.dtype == torch.double
-
-
-@pytest.mark.parametrize("kind", ["tensor", "numpy", "number"])
-def test_best_so_far_is_what_the_scores_were(helper: ModuleType, kind: str) -> None:
-    import numpy as np
-    import torch
-
-    helper.GPA.pc.set_maximizing_score(True)
-    score = {"tensor": torch.tensor(0.5), "numpy": np.float32(0.5), "number": 0.5}[kind]
-    helper._pai.model = torch.nn.Linear(1, 1)
-    helper._pai.before = [{"best": 0.5, "kind": helper._pai_kind_of(score)}]
-    best = helper.best_so_far(0.0)
-    assert best == 0.5
-    assert isinstance(best, {"tensor": torch.Tensor, "numpy": np.floating, "number": float}[kind])
-    assert helper.best_so_far(0.75) == 0.75
-    assert type(helper.best_so_far(0.0, number=True)) is float
+    helper.GPA.pc.set_save_name(str(folder / "PAI"))
+    helper.GPA.pai_tracker = object()
+    (folder / "PAI").mkdir(exist_ok=True)
+    if not helper._pai.before:
+        (folder / "PAI" / "array_dims.csv").touch()
+    helper._pai.structures, helper._pai.complete = [{"best": best}], complete
+    helper.keep_with_best(kept)
+    if helper._pai_is_best_round():
+        helper._pai_end_with_best(complete=complete)
+    helper._pai.before.append({"best": best})
+    return helper.kept_with_best()
 
 
 @pytest.mark.parametrize(
-    ("own", "noted"),
-    [(0.25, 0.25), ("tensor", 0.25), (None, None), (float("inf"), None), ("none yet", None)],
-    ids=["number", "tensor", "nothing", "infinite", "no number"],
+    ("bests", "expected"), [((0.7, 0.5), ("first", 1)), ((0.5, 0.7), ("second", 2)), ((0.5, 0.5), ("second", 2))]
 )
-def test_a_best_of_more_values_than_were_handed_over_goes_on(helper: ModuleType, own: Any, noted: float | None) -> None:
-    import torch
-
-    helper.GPA.pc.set_maximizing_score(False)
-    helper.keep_best(torch.tensor(0.25, requires_grad=True) if own == "tensor" else own)
-    assert helper._pai.own_best == noted
-    helper._pai.before = [{"best": 0.5, **({"own": noted} if noted else {})}, {"best": 0.75}]
-    assert helper.best_so_far(9.0) == (noted or 0.5)
-
-
-@pytest.mark.parametrize(
-    ("value", "before", "expected"),
-    [(-1, [0.5, 0.25], 0.25), (-1, [], -1), (-1, [0.5, -0.25], -1), (0.1, [0.5], 0.1), (float("inf"), [0.5], 0.5)],
-    ids=["no score yet", "first round", "scores below 0", "resumed", "infinite"],
-)
-def test_best_so_far_takes_a_number_below_all_scores_for_none(
-    helper: ModuleType, value: float, before: list[float], expected: float
+def test_the_end_has_what_the_round_with_the_best_score_has_kept(
+    helper: ModuleType, tmp_path: Path, bests: tuple[float, float], expected: tuple[str, int]
 ) -> None:
-    helper.GPA.pc.set_maximizing_score(False)
-    helper._pai.before = [{"best": one} for one in before]
-    assert helper.best_so_far(value) == expected
+    first, second = bests
+    assert end_with(helper, tmp_path, first, lambda: ("first", 1)) == ("first", 1)
+    assert end_with(helper, tmp_path, second, lambda: ("second", 2), complete=True) == expected
+    # Started again, it passes its training over.
+    assert helper.kept_with_best() == expected
+
+
+def test_a_copy_of_the_model_is_one_of_what_that_is_in_the_end(helper: ModuleType, tmp_path: Path) -> None:
+    import torch
+
+    helper._pai.model = torch.nn.Linear(1, 1)
+    end_with(helper, tmp_path, 0.7, lambda: (torch.nn.Linear(1, 1), 0.7))
+    net, best = end_with(helper, tmp_path, 0.5, lambda: (None, 0.5), complete=True)
+    assert (net.weight == helper._pai.model.weight).all()
+    assert net is not helper._pai.model
+    assert best == 0.7
+
+
+def test_what_cannot_be_kept_from_round_to_round_is_said(
+    helper: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end_with(helper, tmp_path, 0.7, lambda: (0.7, threading.Lock()))
+    assert "what the script keeps with its best score cannot be saved (" in capsys.readouterr().out
+    assert end_with(helper, tmp_path, 0.5, lambda: (0.5, None), complete=True) == (0.5, None)
+
+
+def test_another_script_that_trains_by_the_same_code_has_its_own_best(helper: ModuleType) -> None:
+    helper.keep_with_best(lambda: 0.5)
+    assert helper.kept_with_best() == 0.5
 
 
 @pytest.mark.parametrize(

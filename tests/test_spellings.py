@@ -70,7 +70,6 @@ SPELLINGS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
         "set_optimizer_inst",
     ),
     "annotated score": ((("    acc = ", "    acc: float = "),), "report_validation_score(acc, model)"),
-    "annotated best": ((("best = 0", "best: float = 0"),), "best = pai_distributed.best_so_far(best)"),
     "wrapper behind if": (((_WRAPPED, "if many: model = DDP(model)\n"),), "    if not pai_distributed.initializing():"),
     "wrapper behind else": (
         ((_WRAPPED, f"if one: pass\nelse: {_WRAPPED}"),),

@@ -3652,7 +3652,6 @@ def test_what_is_validated_within_an_expression_is_not_validated_again(
     assert plan.questions == []
     assert taken in text
     assert "report_validation_score(pai_score, model" in text
-    assert "best = pai_distributed.best_so_far(best)" in text
 
 
 OUTSIDE = """
@@ -3702,7 +3701,7 @@ best = 0.0
 def test_score_of_an_object_that_the_loop_fills(score: str, found: bool) -> None:
     epoch = f"history.add('acc', validate(model))\nif {score} > best:\n    best = {score}\n    torch.save(model, path)"
     scores = survey_of(script(epoch, OUTSIDE)).scores
-    assert [(one.expression, one.direction, one.best) for one in scores] == ([(score, "max", "best")] if found else [])
+    assert [(one.expression, one.direction) for one in scores] == ([(score, "max")] if found else [])
 
 
 @pytest.mark.parametrize(
@@ -4353,7 +4352,7 @@ def test_hint_of_a_best_that_is_taken_from_elsewhere(best: str) -> None:
 def test_best_that_has_a_value_only_later_is_one() -> None:
     epoch = "loss = evaluate(model)\nif loss < (best or loss + 1):\n    best = loss\n    torch.save(model, path)"
     (score,) = survey_of(script(epoch, "best = None")).scores
-    assert (score.expression, score.direction, score.best) == ("loss", "min", "best")
+    assert (score.expression, score.direction) == ("loss", "min")
 
 
 def test_search_for_a_threshold_is_no_hint() -> None:
@@ -7655,7 +7654,7 @@ Trainer(Net()).fit()
         ),
         pytest.param(
             script("found = validate(model)\nif found['acc'] > best['acc']:\n    best = found", "best = {'acc': -1}"),
-            "best['acc']",
+            "best",
             id="a dict that is kept whole",
         ),
         pytest.param(script(TAKEN, "best = (0.0, 0)").replace("BEST", "best[0]"), "", id="an item of a tuple"),
@@ -7726,9 +7725,12 @@ Trainer(Net()).fit()
         ),
     ],
 )
-def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
+def test_a_best_that_a_script_begins_with_and_reads_in_the_end_is_kept_for_that(text: str, best: str) -> None:
+    (read,) = re.findall(r"> ([\w.\[\]']+)", text)
+    end = f"        print({read})\n\nTrainer(Net())"
+    text = text.replace("\nTrainer(Net())", end) if "Trainer" in text else f"{text}\nprint({read})\n"
     (score,) = survey_of(text).scores
-    assert score.best == best
+    assert score.kept_for_end == [best][: len(best)]
 
 
 @pytest.mark.parametrize(
@@ -7748,75 +7750,6 @@ def test_a_dataclass_begins_with_what_it_is_given(given: str, direction: str) ->
 
 
 @pytest.mark.parametrize(
-    ("begun", "taken", "after", "carried"),
-    [
-        ("", "path = f'{epoch}.pt'", "torch.load(path)", False),
-        ("path = None\n", "path = f'{epoch}.pt'", "torch.load(path)", False),
-        ("path = 'None'\n", "path = f'{epoch}.pt'", "torch.load(path)", False),
-        ("when = 0\n", "when = epoch", "print(when)", True),
-        ("when = 0\n", "when = epoch", "if epochs > 5:\n    print(when)", True),
-        ("when = -1\n", "when = epoch", "if when == -1:\n    raise ValueError", False),
-        ("when = -1\n", "when = epoch", "last = when\nif last == -1:\n    raise ValueError", False),
-        ("when = 0\n", "when = epoch", "torch.load(f'{when}.pt')", False),
-        ("when = 0\n", "when = epoch", "path = f'{when}.pt'\nnet.load_state_dict(torch.load(path))", False),
-        ("when = 0\n", "when = epoch", "def tell():\n    print(f'best: {when}')\ntell()", True),
-        ("when = 0\n", "when = epoch", "torch.load('best.pt')\nprint(when)", True),
-        ("path = None\n", "path = f'{epoch}.pt'", "torch.load('best.pt')", True),
-    ],
-)
-def test_a_best_that_gives_more_is_each_rounds_own(begun: str, taken: str, after: str, carried: bool) -> None:
-    """Or the last round, which may have none as good, would end without what is read of it after the loop."""
-    text = script(f"{TAKEN}\n    {taken}\n    torch.save(model, 'best.pt')", f"{begun}best = 0.0") + f"\n{after}\n"
-    (score,) = survey_of(text.replace("BEST", "best")).scores
-    assert score.best == ("best" if carried else "")
-
-
-@pytest.mark.parametrize(
-    ("taken", "after", "kept"),
-    [
-        pytest.param("state = copy.deepcopy(model.state_dict())", "torch.save(state, path)", "state", id="weights"),
-        pytest.param("state = copy.deepcopy(model)", "model = state", "state", id="the model"),
-        pytest.param("state = model.state_dict()", "print(best)", "", id="read no more"),
-        pytest.param("state = epoch", "print(state)", "", id="the turn"),
-        pytest.param("state = f'{epoch}.pt'", "torch.load(state)", "", id="a path"),
-    ],
-)
-def test_weights_that_are_kept_with_the_best_score_are_known(taken: str, after: str, kept: str) -> None:
-    text = script(f"{TAKEN}\n    {taken}", "import copy\n\nstate, best = None, 0.0") + f"\n{after}\n"
-    (score,) = survey_of(text.replace("BEST", "best")).scores
-    assert score.with_best == kept
-
-
-_KEEPS_TURN = """
-class Keeper:
-    def __init__(self):
-        self.best, self.when = 0, -1
-
-    def finish(self):
-        when = self.when
-        AFTER
-
-keeper = Keeper()
-"""
-
-
-@pytest.mark.parametrize(
-    ("after", "own"),
-    [
-        ("if self.when < 0: raise ValueError('none')", True),
-        ("if when < 0: raise ValueError('none')", True),
-        ("print(self.when, when)", False),
-    ],
-)
-def test_a_best_of_an_object_that_gives_more_is_each_rounds_own(after: str, own: bool) -> None:
-    """The object's own method asks after the loop in which turn the best came."""
-    taken = "acc = validate(model)\nif acc > keeper.best:\n    keeper.best, keeper.when = acc, epoch"
-    taken += "\n    torch.save(model, 'best.pt')"
-    (score,) = survey_of(f"{script(taken, _KEEPS_TURN.replace('AFTER', after))}\nkeeper.finish()\n").scores
-    assert score.best == ("" if own else "keeper.best")
-
-
-@pytest.mark.parametrize(
     ("test", "taken", "score", "saves"),
     [
         pytest.param("acc > top[1]", "top = (epoch, acc)", "acc", True, id="item of a tuple"),
@@ -7827,11 +7760,11 @@ def test_a_best_of_an_object_that_gives_more_is_each_rounds_own(after: str, own:
         pytest.param("np.argmax(seen) == epoch", "print()", "seen[-1]", False, id="its place, saving nothing"),
     ],
 )
-def test_a_best_that_cannot_be_given_begins_anew(test: str, taken: str, score: str, saves: bool) -> None:
+def test_a_best_of_another_form_is_known(test: str, taken: str, score: str, saves: bool) -> None:
     does = "torch.save(model, path)" if saves else "print(seen)"
     epoch = f"acc = validate(model)\nseen.append(acc)\nif {test}:\n    {taken}\n    {does}"
     (found,) = survey_of(script(epoch, "top, seen = (0, 0.0), []")).scores
-    assert (found.expression, found.direction, found.best) == (score, "max", "")
+    assert (found.expression, found.direction) == (score, "max")
 
 
 @pytest.mark.parametrize(

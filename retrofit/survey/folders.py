@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from itertools import takewhile
 
 import libcst as cst
 
 from retrofit.knowledge.kinds import AsksForPath, Fresh, MakesFolder, WritesPath
-from retrofit.survey.elsewhere import COMMANDS
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, children, dotted, exits, method_name, names_in, nodes_in, receiver
-from retrofit.survey.order import leading_to, leads_to, may_follow, ways_to
-from retrofit.survey.paths import BUILDERS, is_same, pieces_of, relation
+from retrofit.survey.order import leading_to, leads_to, may_follow
+from retrofit.survey.paths import BUILDERS, is_same, relation
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
@@ -175,45 +174,12 @@ def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow, seen: set[cst.C
     return False
 
 
-def removed_before(loop: EpochLoop, flow: Flow) -> list[cst.CSTNode]:
-    """Return the folders that a start removes before its epoch loop, as their names stand at the call and before."""
-    index, found = flow.index, list[cst.CSTNode]()
-    for call in index.calls:
-        folders = list(_removed(call, flow))
-        ways = ways_to(index.statement(call), flow).values() if folders else ()
-        around = {part for some in ways for way in some for part in way.path}
-        for folder in folders if around.isdisjoint([loop.statement, *loop.leftovers]) else ():
-            found += [folder, *(origin.node for origin in flow.origins(folder, index.scope_of(folder)))]
-    return found
-
-
-def _removed(call: cst.Call, flow: Flow) -> Iterator[cst.BaseExpression]:
-    """Yield the folders that a call removes, also by the command `rm -r`, where they stand in it as whole words."""
-    index, name = flow.index, flow.index.qualified(call.func)
-    if name == "shutil.rmtree":
-        yield from [folder] if (folder := argument(call, "path", 0)) is not None else []
-    for given in (arg.value for arg in call.args[:1] if name in COMMANDS):
-        origins = [origin.node for origin in flow.origins(given, index.scope_of(given))]
-        for made in (given, *origins) if len(origins) < 2 else ():  # else it is one command or another
-            words = [one.value for one in made.elements] if isinstance(made, (cst.List, cst.Tuple)) else [made]
-            pieces = [piece for word in words for piece in (*pieces_of(word, index), " ")]
-            text = "".join(one if isinstance(one, str) else f"\0{number}\0" for number, one in enumerate(pieces))
-            for command in re.split("[;&|]", text):
-                program, _, rest = command.strip().partition(" ")
-                all_of = program == "rm" and re.search(r"(?<!\S)-([a-zA-Z]*[rR]|-recursive\b)", rest)
-                found = re.findall(r"(?<!\S)['\"]?\0(\d+)\0/?['\"]?(?!\S)", rest) if all_of else []
-                yield from (one for number in found if not isinstance(one := pieces[int(number)], str))
-
-
-def is_fresh(
-    path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode] = (), *, to_the_second: bool = False
-) -> bool:
-    """Whether a path has the time of its making, or a number that is drawn, in it, or is in a folder removed before.
+def is_fresh(path: cst.BaseExpression, flow: Flow, *, to_the_second: bool = False) -> bool:
+    """Whether a path has the time of its making, or a number that is drawn, in it.
 
     Args:
         path: the path.
         flow: the project's values.
-        removed: the folders that are removed before.
         to_the_second: of a time without its seconds it is not, as the next start may be within the same minute.
     """
     waiting: list[cst.CSTNode] = [path]
@@ -228,8 +194,6 @@ def is_fresh(
         if isinstance(one, cst.Call) and _fresh(one, flow) == "":
             return True
         if isinstance(one, cst.Attribute) and one.attr.value in _fresh_attributes(one.value, flow):
-            return True
-        if any(is_same(one, folder, flow) for folder in removed):
             return True
         if isinstance(one, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
             scope = flow.index.scope_of(one)

@@ -22,8 +22,16 @@ def begun_with(
 ) -> tuple[str, list[cst.BaseExpression | None]]:
     """Return what the epoch loop calls that which holds the best score, and the values with which it may begin."""
     name = in_the_loop(index, flow, loop, candidate.holder, candidate.keeper)
-    begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
-    return name, begun or _parts_begun(index, flow, loop, name)
+    return name, _begun(index, flow, loop, name) if name else []
+
+
+def is_begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> bool:
+    """Whether a variable, attribute or item has a value on every way to the epoch loop, as its function names it."""
+    return name in loop.scope.parameters or bool(_begun(index, flow, loop, name))
+
+
+def _begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[cst.BaseExpression | None]:
+    return [b.value for b in first_values(index, flow, loop, name)] or _parts_begun(index, flow, loop, name)
 
 
 def _parts_begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[cst.BaseExpression | None]:

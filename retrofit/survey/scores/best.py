@@ -13,23 +13,17 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import MakesTensor
 from retrofit.survey.flow import Flow
-from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import (
-    argument,
     dotted,
     last_name,
     leaves,
     mentions,
-    method_name,
-    names_in,
     nodes_in,
     unquoted,
 )
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.begun import begun_with
-from retrofit.survey.scores.patience import counts_to_an_end, in_loop_or_keeper
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
@@ -48,8 +42,6 @@ from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.scores.words import BEST, Candidate, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 
-#: What reads a file, or moves it.
-_FILES = ("torch.load", "os.rename", "os.replace", "shutil.copy", "shutil.copyfile", "shutil.move")
 COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
@@ -180,139 +172,6 @@ def _comparisons(
             sides = (right.comparator, comparison.left)
             one, other = (side.target if isinstance(side, cst.NamedExpr) else side for side in sides)
             yield comparison, [(one, other, sign), (other, one, -sign)]
-
-
-def keeper_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
-    """Return what is to begin with the best score of earlier rounds, "" for nothing."""
-    best = _carried_over(index, flow, loop, candidate)
-    decides = counts_to_an_end, _chooses_by_itself, _gives_more
-    return best if best and not any(by_it(index, flow, loop, best, candidate) for by_it in decides) else ""
-
-
-def kept_as_number(index: Index, loop: EpochLoop, candidate: Candidate) -> bool:
-    """Whether the script keeps the best so far as a plain number, `best = acc.item()`, whatever the score is."""
-    own, keeper = candidate.keeper is loop.scope, candidate.keeper
-    bound = [b for b in (*index.bindings, *index.items) if b.target == candidate.holder and b.statement.scope is keeper]
-    values = [b.value for b in bound if b.value is not None and (in_loop(index, loop, b.statement.node) or not own)]
-    parts = (part for value in values for part in nodes_in(value) if isinstance(part, cst.BaseExpression))
-    return any(bare_of(part) is not part for part in parts)
-
-
-def _carried_over(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
-    """Return what holds the best score already before the epoch loop, on every way there, "" where nothing does."""
-    name, begun = begun_with(index, flow, loop, candidate)
-    numbers = (cst.Integer, cst.Float, cst.UnaryOperation, cst.Call, cst.Attribute)
-    return name if any(isinstance(value, numbers) or dotted(value) == "None" for value in begun) else ""
-
-
-def _chooses_by_itself(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
-    """Whether something else depends on the best alone: `if best == inf` asks whether this is the first turn."""
-    within = in_loop_or_keeper(index, loop, candidate)
-    inside = [b for b in index.bindings if within(b.statement.node)]
-    bests = {one.partition("[")[0] for one in (best, candidate.holder)}
-    others = {b.target for b in inside}.union(loop.target.split(", "), *(b.statement.scope.parameters for b in inside))
-    others |= {root_of(candidate.node), *(names_in(candidate.call.func) if candidate.call is not None else ())}
-    keeping = {part for b in inside if b.target.partition("[")[0] in bests for part in b.statement.path}
-    for statement in index.statements:
-        if isinstance(statement.node, cst.If) and statement not in keeping and within(statement.node):
-            asked = [term for term in _terms(statement.node.test, cst.And, cst.Or) if mentions(term, bests)]
-            if asked and not any(mentions(term, others - bests) for term in asked):
-                return True
-    return False
-
-
-def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
-    """Whether only a better score gives what is read after the loop, such as the path of its best checkpoint.
-
-    A round without a better one than those of all rounds would end without it, or with another model's; so it would
-    where each start saves in a folder that it begins anew.
-    """
-    paths, removed = [argument(call, "f", 1) for call in index.calls_to("torch.save")], removed_before(loop, flow)
-    if any(path is not None and is_fresh(path, flow, removed) for path in paths):
-        return True
-    return any(True for _ in _kept_with_best(index, flow, loop, best, candidate))
-
-
-def weights_kept_with_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
-    """Return the name of the weights that only a better score gives, and that are read after the loop, "" for none."""
-    for name, given in _kept_with_best(index, flow, loop, candidate.holder, candidate):
-        calls = [part for value in given for part in nodes_in(value) if isinstance(part, cst.Call)]
-        if any(method_name(call) == "state_dict" or index.qualified(call.func) == "copy.deepcopy" for call in calls):
-            return name
-    return ""
-
-
-def _kept_with_best(
-    index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate
-) -> Iterator[tuple[str, list[cst.BaseExpression]]]:
-    """Yield the name of each thing that only a better score gives, and that is read after the loop, with what it gives.
-
-    The number of the turn in which it came is no matter where it is only told.
-    """
-    keeper = candidate.keeper if candidate.keeper is not None else loop.scope
-    inside = [b for b in index.bindings if b.statement.scope is keeper]
-    if keeper is loop.scope:
-        inside = [b for b in inside if loop.statement in b.statement.path]
-    bests = {one.partition("[")[0] for one in (best, candidate.holder)}
-    blocks = {b.statement.parent for b in inside if b.target in bests} - {loop.statement}
-    afterwards = _afterwards(flow, loop, keeper)
-    for name in sorted({b.target for b in inside if b.statement.parent in blocks} - bests):
-        given = [b for b in inside if b.target == name]
-        first = next((node for node, scope in afterwards if _names(flow, node, scope, name, keeper)), None)
-        anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
-        alone = all(b.statement.parent in blocks for b in given)
-        told = any(_is_turn(flow, loop, b) for b in given) and not any(
-            _counts_on(flow, node, scope, name, keeper) for node, scope in afterwards
-        )
-        if alone and first is not None and not anew and not told:
-            yield name, [b.value for b in given if b.value is not None]
-
-
-def _afterwards(flow: Flow, loop: EpochLoop, keeper: Scope) -> list[tuple[cst.CSTNode, Scope]]:
-    """Return what runs after the loop: statements and the functions that they call, with their scopes."""
-    found: list[tuple[cst.CSTNode, Scope]] = [(later.node, later.scope) for later in loop.leftovers]
-    calls, seen = [call for later in loop.leftovers for call in flow.index.calls_in(later)], {keeper, loop.scope}
-    for call in calls:
-        function = flow.called(call)
-        if function is not None and function not in seen:
-            seen.add(function)
-            calls += flow.index.calls_of(function)
-            found.append((function.node, function))
-    return found
-
-
-def _names(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
-    """Whether code in a scope has the variable that ``name`` means in another."""
-    bare = name.rpartition(".")[2]
-    said = {found for found in names_in(node) if bare in found.split(".")}
-    said = {found[: f"{found}.".rindex(f"{bare}.") + len(bare)] for found in said}
-    return any(flow.member(found, scope) == flow.member(name, keeper) for found in said)
-
-
-def _counts_on(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
-    """Whether code in a scope compares the variable that ``name`` means in another, or names a file by it."""
-    named = [b for b in flow.index.bindings if b.statement.scope is scope and b.value is not None]
-    others = [b.target for b in named if b.value is not None and _names(flow, b.value, scope, name, keeper)]
-    return any(
-        isinstance(one, cst.Comparison) or (isinstance(one, cst.Call) and flow.index.qualified(one.func) in _FILES)
-        for one in nodes_in(node)
-        if mentions(one, others) or _names(flow, one, scope, name, keeper)
-    )
-
-
-def _is_turn(flow: Flow, loop: EpochLoop, binding: Binding) -> bool:
-    """Whether a name gets the number of the loop's turn."""
-    value, scope = binding.value, binding.statement.scope
-    given = dotted(element_of(value, binding.item)) if value is not None else None
-    if given in scope.parameters:
-        return {dotted(source.value) for source in flow.sources(flow.variable(given, scope))} == {loop.target}
-    return given == loop.target
-
-
-def _begins_anew(binding: Binding) -> bool:
-    """Whether a name gets a value that is not made of the one that it has: `f` in `with open(path) as f:`."""
-    value = binding.value
-    return isinstance(binding.statement.node, cst.With) if value is None else not mentions(value, [binding.target])
 
 
 def best_of_history(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:

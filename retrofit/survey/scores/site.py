@@ -14,9 +14,9 @@ from retrofit.survey.loops import VALIDATES, head, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, last_of, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.best import keeper_of_best, kept_as_number, weights_kept_with_best
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
+from retrofit.survey.scores.for_the_end import kept_for_end
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.keepers import kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
@@ -114,10 +114,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
-    score.best = keeper_of_best(index, flow, loop, candidate)
-    score.with_best = "" if score.best else weights_kept_with_best(index, flow, loop, candidate)
-    score.numeric = kept_as_number(index, loop, candidate)
-    score.oftener = any(one not in report.path for one in _batches_around(index, loop, compared))
+    score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate)
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.anchors |= {"inner turn": turns[1].node} if turns[1:] else {}
     score.cut_off = cut_off_at(index, flow, outer, report, passing)

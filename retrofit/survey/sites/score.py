@@ -84,10 +84,8 @@ class Score(Site):
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
         own: the options that name the epoch's own score then, "" where the loop cannot have it.
-        best: what it is compared with, where that has a first value before the epoch loop; else "".
-        with_best: the name of the weights that it keeps with its best score, and reads after the loop; "" for none.
-        numeric: whether that is kept as a plain number, whatever the score is.
-        oftener: whether more values are compared with the best than are handed over, such as each batch's.
+        kept_for_end: what the epoch loop calls its best score and what it keeps with that, where it reads that later.
+        lost_with_best: the name of weights that are kept with it and read there, but have no value before the loop.
         present: a condition without which the expression cannot be evaluated, "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
         each_step: whether each step of the optimizer in the epoch loop itself has one.
@@ -128,10 +126,8 @@ class Score(Site):
     running: str = ""
     ranked: bool = False
     own: str = ""
-    best: str = ""
-    with_best: str = ""
-    numeric: bool = False
-    oftener: bool = False
+    kept_for_end: list[str] = field(default_factory=list)
+    lost_with_best: str = ""
     present: str = ""
     made: str = ""
     each_step: bool = False

@@ -19,11 +19,11 @@ lets the library say all that it has to say.
 """
 
 from . import quiet, start  # noqa: F401 - first, for what the library says when it is imported
-from .continuity import best_so_far, keep_best
 from .inference import load_final_model
 from .initialization import finish_initialization
 from .layers import own_layer, own_modules, own_named_modules, own_named_parameters, own_state_dict
 from .library import configure_library, one_rank_at_a_time, save_name
+from .of_best_round import keep_with_best, kept_with_best
 from .optimizer import fill_missing_gradients, set_optimizer_instance
 from .process import initializing, load_folder, take_options
 from .rounds import end_of_training, from_the_start, planned_epochs, stop_training
@@ -39,7 +39,6 @@ from .wrapping import (
 
 __all__ = [
     "add_validation_score",
-    "best_so_far",
     "configure_library",
     "either_wrapper",
     "end_of_training",
@@ -48,8 +47,9 @@ __all__ = [
     "finish_initialization",
     "from_the_start",
     "initializing",
-    "keep_best",
     "keep_tracker_state_local",
+    "keep_with_best",
+    "kept_with_best",
     "load_final_model",
     "load_folder",
     "load_latest_switch",

@@ -21,8 +21,7 @@ def _pai_note_score(number: float, net: torch.nn.Module) -> None:
     """Count a score of the structure that is trained, and write that down before the library makes anything of it.
 
     Its `round` is the number of the process that trains it, `switch` that of the file in which it was saved, `kept`
-    None until the library has judged its dendrites, `kind` what its scores are, `own` the best of more values that the
-    script keeps itself (see continuity.py).
+    None until the library has judged its dendrites.
     """
     known = GPA.pai_tracker.member_vars
     if not _pai.structures or _pai.structures[-1]["kept"] is not None:
@@ -33,8 +32,6 @@ def _pai_note_score(number: float, net: torch.nn.Module) -> None:
     one = _pai.structures[-1]
     one["epochs"] += 1
     one["best"] = _pai_better(number, one["best"])
-    one["kind"] = _pai.kind
-    one |= {} if _pai.own_best is None else {"own": _pai.own_best}
     one["seconds"] = round(time.monotonic() - _pai.since, 1)
     _pai_write_logbook(net)
 

@@ -9,10 +9,10 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 
 from .checks import _pai_check_hand_over
-from .continuity import _pai_kind_of
 from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over, _pai_is_over
 from .initialization import _pai_fail_with_another, finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
+from .of_best_round import _pai_end_with_best, _pai_is_best_round
 from .place import _pai_place
 from .process import (
     _pai,
@@ -98,7 +98,10 @@ def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool 
         Whether training is complete.
     """
     restructured, complete = _pai_hand_over(number, net, force, again) if _pai_rank() == 0 else (False, False)
-    restructured, complete = _pai_of_rank_0(restructured, complete)
+    ended = restructured or complete
+    restructured, complete, best = _pai_of_rank_0(restructured, complete, ended and _pai_is_best_round())
+    if best:
+        _pai_end_with_best(complete=complete)
     if complete:
         _pai_complete(net, load_best=not leave)
         if leave:
@@ -221,7 +224,6 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
         return None
     _pai.stepped.clear()
     _pai.pushed.clear()
-    _pai.kind = _pai_kind_of(score) or _pai.kind
     _pai.scores += 1
     if _pai.scores == 1 and not _pai.steps and all(p.grad is None for p in net.parameters()):
         _pai_say(f"The validation score {number} is from before the first step, so it is not counted")

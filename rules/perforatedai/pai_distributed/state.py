@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -37,8 +38,8 @@ class _PaiState:
         evaluates: whether it was before that.
         trains_evaluating: whether it was in evaluation mode at the last hand-over, and in no other one since.
         noted: the score that the script has noted, to be handed over.
-        kind: what the scores are, as `_pai_kind_of` has it.
-        own_best: the best that the script keeps itself, of more values than are handed over; None for none.
+        with_best: what returns what the script keeps with its best score; None where nothing is read in the end.
+        kept_at: where that was said.
         given: what returns the last score as the script has given it, and its version.
         score_changes: whether it was not always the same.
         repeated_scores: how often the same one came although the model was evaluated.
@@ -137,8 +138,8 @@ class _PaiState:
     evaluates: bool = False
     trains_evaluating: bool = False
     noted: Any = None
-    kind: str = ""
-    own_best: float | None = None
+    with_best: Callable[[], Any] | None = None
+    kept_at: str = ""
     given: tuple[Any, int] | None = None
     score_changes: bool = False
     repeated_scores: int = 0

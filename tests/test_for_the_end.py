@@ -1,0 +1,125 @@
+"""What a script keeps with its best score for its end: there it is what the best round has left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from tests.helpers import plan_of, rewritten, script, survey_of
+
+TAKEN = "acc = validate(model)\nif acc > best:\n    best = acc\n    "
+
+
+@pytest.mark.parametrize(
+    ("before", "taken", "after", "kept"),
+    [
+        pytest.param("", "pass", "print(best)", ["best"], id="the score"),
+        pytest.param("", "when = epoch", "print(epochs)", [], id="nothing"),
+        pytest.param("when = 0", "when = epoch", "print(when)", ["when"], id="the turn"),
+        pytest.param("when = 0", "when = epoch", "print(best, when)", ["best", "when"], id="both"),
+        pytest.param("", "when = epoch", "print(best, when)", ["best"], id="without a value before"),
+        pytest.param("when = 0", "when = epoch\nwhen = 2", "print(when)", [], id="with another value in each turn"),
+        pytest.param("state = None", "state = model.state_dict()", "torch.save(state, path)", ["state"], id="weights"),
+        pytest.param("told = {}", "told['at'] = epoch", "print(best, told)", ["best"], id="an item, not there yet"),
+        pytest.param("file = None", "file = open(path)", "with open(path) as file: pass", [], id="made anew there"),
+        pytest.param("when = 0", "when = epoch", "def tell(): print(when)\ntell()", ["when"], id="of a function"),
+    ],
+)
+def test_what_a_better_score_gives_is_kept_for_what_reads_it_after_the_loop(
+    before: str, taken: str, after: str, kept: list[str]
+) -> None:
+    (score,) = survey_of(script(f"{TAKEN}{taken}", f"best = 0.0\n{before}", after)).scores
+    assert (score.kept_for_end, score.lost_with_best) == (kept, "")
+
+
+def test_so_is_what_a_flag_gives_that_the_best_tells() -> None:
+    epoch = "acc = validate(model)\nis_best = acc > best\nbest = max(acc, best)\nif is_best:\n    when = epoch"
+    (score,) = survey_of(script(epoch, "best, when = 0.0, 0", "print(when)")).scores
+    assert score.kept_for_end == ["when"]
+
+
+def test_and_a_whole_that_is_kept_and_what_a_list_is_added_to() -> None:
+    epoch = "found = validate(model)\nif found['acc'] > best['acc']:\n    best = found"
+    (score,) = survey_of(script(epoch, "best = {'acc': -1}", "print(best)")).scores
+    assert score.kept_for_end == ["best"]
+    epoch = "seen.append(validate(model))\nif np.argmax(seen) == epoch:\n    torch.save(model, path)"
+    (score,) = survey_of(script(epoch, "seen = []", "print(max(seen))")).scores
+    assert score.kept_for_end == ["seen"]
+
+
+KEEPER = """
+class Keeper:
+    def __init__(self):
+        self.best, self.state = 0, None
+
+    def keep(self, net, acc):
+        if acc > self.best:
+            self.best, self.state = acc, net.state_dict()
+
+    def finish(self, net):
+        net.load_state_dict(self.state)
+
+keeper = Keeper()
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "kept"),
+    [
+        ("keeper.finish(model)", ["keeper.state"]),
+        ("print(keeper.best)\nkeeper.finish(model)", ["keeper.best", "keeper.state"]),
+        ("print(keeper)", []),
+    ],
+)
+def test_an_objects_own_is_kept_by_the_loops_name_for_it(after: str, kept: list[str]) -> None:
+    (score,) = survey_of(script("acc = validate(model)\nkeeper.keep(model, acc)", KEEPER, after)).scores
+    assert score.kept_for_end == kept
+
+
+@pytest.mark.parametrize("finish", ["keeper.validate(model)", "finish(keeper)", "finish_all()"])
+def test_a_best_in_an_object_is_kept_by_the_loops_name_for_it(finish: str) -> None:
+    """Also where the loop gives the object to a function that validates with it."""
+    keeps = (
+        "class Keeper:\n    def __init__(self):\n        self.best = 0\n\n    def validate(self, model):\n"
+        "        acc = measured(model)\n        if acc > self.best:\n            self.best = acc\n"
+        "def finish(given):\n    given.validate(model)\n\ndef finish_all():\n    keeper.validate(model)\n\n"
+        "keeper = Keeper()\n"
+    )
+    (score,) = survey_of(script(finish, keeps, "print(keeper.best)")).scores
+    assert (score.direction, score.kept_for_end) == ("max", ["keeper.best"])
+
+
+def test_a_best_is_kept_by_no_name_that_its_object_gets_behind_the_loop() -> None:
+    """It would have no value yet before the loop."""
+    keeps = (
+        "class Keeper:\n    def __init__(self):\n        self.best = 0\n\n    def validate(self, model):\n"
+        "        acc = measured(model)\n        if acc > self.best:\n            self.best = acc\n"
+        "def finish_all():\n    keeper.validate(model)\n\nkeeper = Keeper()\n"
+    )
+    (score,) = survey_of(script("finish_all()", keeps, "after = keeper\nprint(after.best)")).scores
+    assert score.kept_for_end == ["keeper.best"]
+
+
+def test_a_best_in_an_object_of_the_loops_function_is_kept_of_a_closure() -> None:
+    keeps = "state = {'best': 0}\n\ndef keep(acc):\n    if acc > state['best']:\n        state['best'] = acc\n\n"
+    body = script("acc = validate(model)\nkeep(acc)", keeps, "print(state['best'])").replace("\n", "\n    ")
+    (score,) = survey_of(f"import torch\ndef main():\n    {body}\nmain()\n").scores
+    assert (score.direction, score.kept_for_end) == ("max", ["state['best']"])
+
+
+@pytest.mark.parametrize(("begun", "noted"), [("", True), ("state = None", False)])
+def test_weights_without_a_value_before_the_loop_are_told_of(tmp_path: Path, begun: str, noted: bool) -> None:
+    text = script(f"{TAKEN}state = copy.deepcopy(model.state_dict())", f"import copy\nbest = 0\n{begun}", "save(state)")
+    plan = plan_of(tmp_path, text, Options(mode="max"))
+    assert [note.code for note in plan.notes if "`state`, which" in note.message] == ["PAI022"] * noted
+    assert ("keep_with_best(lambda: state)" in rewritten(plan)) is not noted
+
+
+def test_the_end_has_what_the_best_round_has_kept(tmp_path: Path) -> None:
+    text = script(f"{TAKEN}when = epoch", "best, when = 0, 0", "print(best, when)")
+    new = rewritten(plan_of(tmp_path, text, Options(mode="max")))
+    assert "pai_distributed.keep_with_best(lambda: (best, when))\nfor epoch in " in new
+    assert "        break\nbest, when = pai_distributed.kept_with_best()\nprint(best, when)\n" in new
+    assert plan_of(tmp_path, new, Options(mode="max")).edits == []
