@@ -806,9 +806,10 @@ def test_what_is_loaded_of_an_earlier_round_is_known_also_as_a_copy(
     assert (optimizer.param_groups[0]["lr"], schedule.last_epoch) == (rate, int(rate != 0.1))
 
 
+@pytest.mark.parametrize("read", ["before the model is there", "after it"])
 @pytest.mark.parametrize("written", ["before the training", "by an earlier round"])
 def test_what_was_there_before_the_training_gives_each_round_its_rate(
-    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, read: str
 ) -> None:
     """And its schedule, as the first one had them, though the optimizer has more parameters by then."""
     import torch
@@ -817,17 +818,19 @@ def test_what_was_there_before_the_training_gives_each_round_its_rate(
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
     optimizer.step()
     schedule.step()
-    torch.save([optimizer.state_dict(), schedule.state_dict()], tmp_path / "last.pt")
+    torch.save({"opt": optimizer.state_dict(), "sched": schedule.state_dict()}, tmp_path / "last.pt")
     os.utime(tmp_path / "last.pt", (100, 100))
     (tmp_path / "array_dims.csv").touch()
     os.utime(tmp_path / "array_dims.csv", (200, 200) if written == "before the training" else (50, 50))
     monkeypatch.setattr(helper, "load_folder", lambda: str(tmp_path))
-    helper._pai.switch_time, helper._pai.restored, helper._pai.model = 300.0, {"weight": torch.ones(2)}, optimizer
     states = torch.load(tmp_path / "last.pt")
+    helper._pai.switch_time, helper._pai.restored, helper._pai.model = 300.0, {"weight": torch.ones(2)}, optimizer
+    if read == "after it":
+        states = torch.load(tmp_path / "last.pt")
     grown = torch.optim.SGD([torch.nn.Parameter(torch.ones(1)) for _ in range(2)], lr=0.1, momentum=0.9)
     again = torch.optim.lr_scheduler.ExponentialLR(grown, 0.5)
-    grown.load_state_dict(states[0])
-    again.load_state_dict(states[1])
+    grown.load_state_dict(states["opt"])
+    again.load_state_dict(states["sched"])
     known = (0.05, 1) if written == "before the training" else (0.1, 0)
     assert (grown.param_groups[0]["lr"], again.last_epoch) == known
 
@@ -1176,6 +1179,7 @@ def test_a_rate_that_the_library_moves_is_as_it_was_in_the_second_epoch(
     assert helper._pai_is_planned() is planned
 
 
+@pytest.mark.parametrize("by_itself", [False, True], ids=["at the planned end", "by itself"])
 @pytest.mark.parametrize(
     ("ends", "switch", "planned"),
     [([True] * 3, 1.0, True), ([False] * 3, 1.0, False), ([True] * 3, 0.0, False), ("fades", 1.0, True)],
@@ -1188,20 +1192,24 @@ def test_a_rate_that_rests_first_is_waited_for_in_later_rounds_where_it_has_move
     ends: list[bool] | str,
     switch: float,
     planned: bool,
+    by_itself: bool,
 ) -> None:
-    perforate(initialize=False)
+    helper._pai.model = perforate(initialize=False)
     helper.GPA.pc.set_n_epochs_to_switch(3)
-    helper._pai.model = None
+    helper._pai.last_score = 0.5
     rests = [False] * 4
-    for name, does in {"_pai_end_structure": lambda why: None, "_pai_is_rehearsed": lambda *_: None}.items():
-        monkeypatch.setattr(helper, name, does)
+    for name in ("_pai_meet", "_pai_share", "_pai_is_rehearsed"):
+        monkeypatch.setattr(helper, name, lambda *_, **__: None)
     if isinstance(ends, str):
         monkeypatch.setattr(helper, "_pai_has_faded", lambda: True)
         helper._pai.rate_moves = [*rests, True, True, True]
         assert helper._pai_is_time(True)
     else:
-        for number in helper.planned_epochs(range(7)):
+        for number in helper.planned_epochs(range(8)):
             helper._pai.rate_moves += [*rests, *ends][number : number + 1]
+            if by_itself and number == 6:
+                helper.end_of_training()
+                break
     helper._pai.rate_moves, helper._pai.rate_moved, helper._pai.switch_time = rests, False, switch
     assert helper._pai_is_planned() is planned
 

@@ -314,18 +314,19 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         if "weights_only" in keywords or not _pai_is_of_training(f):
             raise
         loaded = _pai_torch_load(f, *arguments, **keywords, weights_only=False)
-    # What it reads before its model has the newest switch, that has undone where it went into the model.
-    early = _pai.model is None and _pai_is_of_training(f)
     if not isinstance(f, (str, os.PathLike)) or torch.utils.data.get_worker_info() is not None:
         return loaded
+    # What it reads before its model has the newest switch, that has undone where it went into the model.
+    early = _pai.model is None and load_folder() is not None
     if early or _pai.restored:
         age = "old" if early or os.path.getmtime(f) < _pai.switch_time else "new"
         age = "first" if age == "old" and not _pai_is_of_training(f) else age
         waiting = [loaded]
         while waiting:
             part = waiting.pop()
-            _pai.ages[id(part)] = part, age
-            waiting += part.values() if isinstance(part, dict) else part if isinstance(part, (list, tuple)) else ()
+            if isinstance(part, dict) or age != "first" or not early:  # else it may be data, of many parts
+                _pai.ages[id(part)] = part, age
+                waiting += part.values() if isinstance(part, dict) else part if isinstance(part, (list, tuple)) else ()
     return loaded
 
 

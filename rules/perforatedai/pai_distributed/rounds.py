@@ -72,7 +72,6 @@ def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[
     noted = _pai_rank() == 0 and _pai_read("planned").get("ends", False)
     (ends,) = _pai_of_rank_0(once or _pai_is_planned() or noted)
     if not isinstance(epoch, int) or ends or not further:
-        _pai_note_rate()
         _pai_end_structure("The planned end of training is reached")
         return
     _pai.past_end = True
@@ -250,6 +249,7 @@ def _pai_end_structure(why: str) -> None:
     if last is None:
         _pai_fail(_pai_without_score(why))
     _pai_say_end(why)
+    _pai_note_rate()
     _pai_share(last, net, leave=False, force=first, again=not first)
 
 
@@ -310,5 +310,6 @@ def _pai_end_at_exit() -> None:
         return
     net = _pai_unwrap(_pai.model)
     _pai_say_end(_pai_by_itself)
+    _pai_note_rate()
     if _pai_hand_over(_pai.last_score, net, again=True)[1]:
         _pai_complete(net, load_best=False)
