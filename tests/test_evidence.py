@@ -43,6 +43,10 @@ class Net(nn.Module):
     def show(self):
         print(self.error)
 
+    def measure(self):
+        self.error.reset()
+        self.error.update(run(self))
+
 """
 PLATEAU = "sched = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer{})\n"
 
@@ -328,9 +332,10 @@ def test_a_named_value_that_begins_anew_before_it_can_be_handed_over_is_refused(
 @pytest.mark.parametrize(
     ("last", "emptied"),
     [
-        pytest.param("model.module.finish()", "line 23", id="its own, last in a turn"),
+        pytest.param("model.module.finish()", "line 27", id="its own, last in a turn"),
         pytest.param("model.module.finish()\nmodel.module.run(x)", "", id="before what may fill it"),
         pytest.param("model.module.show()", "", id="another one"),
+        pytest.param("model.module.measure()", "", id="which fills it then"),
         pytest.param("other.finish()", "", id="another object's"),
     ],
 )

@@ -925,6 +925,22 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     assert os.listdir("PAI") == ["array_dims.csv"]
 
 
+def test_files_of_one_path_below_the_start_folder_and_below_the_root_are_two(
+    training: ModuleType, tmp_path: Path
+) -> None:
+    import torch
+
+    outside = tmp_path.parent / f"{tmp_path.name}_outside" / "a.pt"
+    below = Path(str(outside).lstrip(os.sep))
+    for number, path in enumerate((outside, below)):
+        path.parent.mkdir(parents=True)
+        torch.save(number, path)
+    end_round(training, 0.5)
+    training._pai.structures = [{"best": 0.4}]
+    training._pai_end_with_files(complete=True)
+    assert held(str(outside), str(below)) == [0, 1]
+
+
 @pytest.mark.parametrize(
     "which",
     [

@@ -4512,6 +4512,24 @@ def test_item_that_all_branches_compare_is_there_after_them() -> None:
     )
 
 
+def test_item_that_all_branches_compare_is_taken_where_it_stands_if_one_of_them_goes_on() -> None:
+    epoch = """
+    log = {'epoch': epoch}
+    log.update(run(model))
+    if by == 'max':
+        better = log[key] >= best
+        if better:
+            best = log[key]
+            GOES_ON
+    else:
+        better = log[key] <= best
+    """
+    (score,) = survey_of(script(epoch.replace("GOES_ON", "print(best)")), metric="log[key]").scores
+    assert score.condition == ""
+    (score,) = survey_of(script(epoch.replace("GOES_ON", "continue")), metric="log[key]").scores
+    assert score.condition == "by == 'max'"
+
+
 TWICE = """
 for epoch in range(10):
     if epoch == resumed:
@@ -4547,6 +4565,29 @@ def test_score_of_a_turn_that_trains_counts_before_another(goes_on: str, removed
     assert score.index.place(score.node) == line
 
 
+def test_a_validation_of_turns_that_do_not_train_counts_where_those_that_do_keep_another_best() -> None:
+    loop = """
+    for epoch in range(10):
+        if epoch % 2:
+            value = validate(model)
+            if value > best:
+                best = value
+            continue
+        total = 0.0
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        if total < lowest:
+            lowest = total
+    """
+    text = script().partition("for epoch")[0] + f"best, lowest = 0, 9\n{code(loop).lstrip()}"
+    (score,) = survey_of(text, metric="value").scores
+    assert (score.expression, score.direction) == ("value", "max")
+
+
 IN_ATTRIBUTE = """
 class Trainer:
     def __init__(self):
@@ -4571,19 +4612,31 @@ trainer = Trainer()
     ("rank", "handed", "taken", "running", "ranked"),
     [
         pytest.param(
-            "rank == 0", "self.best", "max(best_acc, acc), min(best_loss, loss)", "line 19", True, id="of rank 0"
+            "rank == 0", "self.best", "max(best_acc, acc), min(best_loss, loss)", "line 20", True, id="of rank 0"
         ),
         pytest.param(
-            "due", "self.best", "max(best_acc, acc), min(best_loss, loss)", "line 19", False, id="of all ranks"
+            "due", "self.best", "max(best_acc, acc), min(best_loss, loss)", "line 20", False, id="of all ranks"
         ),
         pytest.param("due", "(-1, 9)", "max(best_acc, acc), min(best_loss, loss)", "", False, id="begun anew"),
+        pytest.param(
+            "due",
+            "self.best = -1, 9; self.best",
+            "max(best_acc, acc), min(best_loss, loss)",
+            "",
+            False,
+            id="that begins anew",
+        ),
         pytest.param("due", "self.best", "acc, loss", "", False, id="each turn's own"),
     ],
 )
 def test_best_that_an_attribute_keeps_is_no_score_of_the_epoch(
     rank: str, handed: str, taken: str, running: str, ranked: bool
 ) -> None:
+    begun, _, handed = handed.rpartition("; ")
     before = IN_ATTRIBUTE.replace("RANK", rank).replace("HANDED", handed).replace("TAKEN", taken)
+    before = before.replace(
+        "        self.best = self.measure", f"        {begun or 'pass'}\n        self.best = self.measure"
+    )
     text = script("bests, last = trainer.turn(model, epoch)\nprint(bests[0])", before)
     (score,) = survey_of(text, metric="bests[0]").scores
     assert (score.running, score.ranked) == (running, ranked)
@@ -5657,6 +5710,8 @@ def test_model_of_lazy_layers_is_finished_after_its_first_forward_pass(layer: st
         pytest.param("net.resize(12)", "words, model = add(words, model)", id="of the model"),
         pytest.param("net.body.resize(12)", "words, model = add(words, model)", id="of a part"),
         pytest.param("further(net)", "words, model = add(words, model)", id="by a further function"),
+        pytest.param("net.grow(12)", "words, model = add(words, model)", id="of a class that is read"),
+        pytest.param("net.show()", "model = Net()", id="which only tells"),
         pytest.param("other.resize(12)", "model = Net()", id="of another object"),
         pytest.param("net.eval()", "model = Net()", id="which changes no layers"),
         pytest.param("print(net.size(12))", "model = Net()", id="for what it returns"),
@@ -5664,7 +5719,10 @@ def test_model_of_lazy_layers_is_finished_after_its_first_forward_pass(layer: st
     ],
 )
 def test_model_is_finished_after_a_function_that_calls_what_changes_it(told: str, last: str) -> None:
-    helpers = f"def further(it):\n    it.resize(12)\n\n\ndef add(words, net):\n    {told}\n    return words, net\n\n\n"
+    own = "class Net(nn.Module):\n    def show(self):\n        print(self)\n\n    def grow(self, n):\n"
+    own += "        self.fc = nn.Linear(n, 1)\n\n\n"
+    further = "def further(it):\n    it.resize(12)\n\n\n"
+    helpers = f"{own}{further}def add(words, net):\n    {told}\n    return words, net\n\n\n"
     (model,) = survey_of(
         script().replace("model = Net()", f"{helpers}model = Net()\nwords, model = add(words, model)")
     ).models

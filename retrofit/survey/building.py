@@ -13,7 +13,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.layers import puts_in
-from retrofit.survey.nodes import dotted, last_name, mentions, spelled
+from retrofit.survey.nodes import dotted, last_name, mentions, method_name, receiver, spelled
 from retrofit.survey.order import leaves, ways_to
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.wrapper import Wrapper
@@ -60,7 +60,7 @@ def last_of_building(
                 return finished
             here = [call for call in loading if statement in index.statement(call).path]
             put = any(statement in place.path for place in putting)
-            changed = bool(here) or put or _changes(index, statement, target) or _told(index, statement, acting)
+            changed = bool(here) or put or _changes(index, statement, target) or bool(_told(index, statement, acting))
             called = [function for call in here if (function := flow.called(call)) is not None]
             resumes = changed and is_resume(index, statement, called, any(map(_loads, here)))
             resumed = resumed or resumes
@@ -115,12 +115,11 @@ def _ends_for_some(statement: Statement, flow: Flow) -> bool:
     return any(rules_out(one, call, flow) for one in rest for call in calls)
 
 
-def _told(index: Index, statement: Statement, names: list[str]) -> bool:
-    """Whether a statement calls a method for what it does, of a model or what acts on it, and that may change it."""
+def _told(index: Index, statement: Statement, names: list[str]) -> list[cst.Call]:
+    """Return where a statement calls a method for what it does, of a model or what acts on it, that may change it."""
     calls = [call for call in index.calls_in(statement) if isinstance(index.parents.get(call), cst.Expr)]
-    functions = [call.func for call in calls if isinstance(call.func, cst.Attribute)]
-    telling = [one.value for one in functions if one.attr.value not in index.knowledge.module_methods]
-    return any(_is_part(one, name) for one in telling for name in names)
+    held = [(call, receiver(call)) for call in calls if method_name(call) not in index.knowledge.module_methods]
+    return [call for call, one in held if one is not None and any(_is_part(one, name) for name in names)]
 
 
 def _copies(value: cst.BaseExpression | None, name: str) -> bool:
@@ -237,8 +236,16 @@ def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Sco
         if not any(source.value in values for source in flow.sources((function, name))):
             continue
         inner, own = index.calls_of(function), index.statement(function.node)
-        if _changes(index, own, name) or _told(index, own, [name]):
+        if _changes(index, own, name) or any(_changes_itself(one, flow) for one in _told(index, own, [name])):
             return True
         if any(_changes_what_it_gets(one, name, flow, seen | {function}) for one in inner):
             return True
     return False
+
+
+def _changes_itself(call: cst.Call, flow: Flow) -> bool:
+    """Whether a method changes its object's layers or weights; so may one that is not read."""
+    method = flow.called(call)
+    return method is None or any(
+        _changes(flow.index, flow.index.statement(method.node), name) for name in method.parameters[:1]
+    )

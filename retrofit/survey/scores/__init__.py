@@ -128,7 +128,8 @@ def _groups(
     tracked = [one for one in tracked if (one.direction and not one.outside) or measured(one)]
     found = (*as_numbers(index, flow, tracked), *found_better(index, flow, loop))
     tracked = [one for one in found if may_be_taken(index, flow, one.node)]
-    tracked = [one for one in tracked if not ends_untrained(index, loop, one.node)] or tracked
+    sure = [one for one in tracked if not ends_untrained(index, loop, one.node)]
+    tracked = [one for one in tracked if one in sure or all(one.holder != other.holder for other in sure)]
     plateau = list(given_to_plateau(index, loop, schedulers))
     kept, keepers = kept_scores(index, flow, loop)
     tracked = tracked or list(best_of_history(index, flow, loop))

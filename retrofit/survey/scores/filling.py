@@ -123,7 +123,7 @@ def begun_anew(index: Index, flow: Flow, place: Statement, node: cst.BaseExpress
 
 
 def empties(index: Index, flow: Flow, call: cst.Call, parts: set[str]) -> bool:
-    """Whether a local function lets one of some variables begin anew, which it is given or knows."""
+    """Whether a local function lets a variable begin anew, which it is given or knows, and then fills it no more."""
     function = flow.called(call)
     if function is None or function.kind != "function":
         return False
@@ -132,8 +132,9 @@ def empties(index: Index, flow: Flow, call: cst.Call, parts: set[str]) -> bool:
     if function.enclosing_class is not None and (held := receiver(call)) is not None:
         before = f"{unquoted(written(index, held))}."
         own |= {f"self.{name.removeprefix(before)}" for name in parts if name.startswith(before)}
-    reset = [held for one, held in index.method_calls(*EMPTIES) if index.scope_of(one) is function]
-    return any(dotted(held) in own for held in reset) or any(begins(index, b) for b in index.bound(own, function))
+    resets = {one for one in emptying(index, own) if one.scope is function}
+    filled = {one for one in changing(index, own) if one.scope is function} - resets
+    return any(all(one.order > other.order for other in filled) for one in resets)
 
 
 def set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:

@@ -51,7 +51,8 @@ def _bests_in_attribute(index: Index, flow: Flow, function: Scope, item: int | N
     for binding in index.bound(names, function) if len(names) == 1 else ():
         call = binding.value if "." in binding.target and binding.item is None else None
         inner = flow.called(call) if isinstance(call, cst.Call) else None
-        if not isinstance(call, cst.Call) or inner is None:
+        anew = any(other is not binding for other in index.bound([binding.target], function))
+        if not isinstance(call, cst.Call) or inner is None or anew:
             continue
         for one in (one for number in numbers for one in _bests_returned(index, inner, number)):
             parameter, part = _given(index, inner)[one.best]

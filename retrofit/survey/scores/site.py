@@ -311,7 +311,7 @@ def _made_at(
     makers, again = makers_of(flow, candidate.node, code_of(index, loop)), False
     if candidate.node in index.parents:
         by_itself = makers in ([], [index.statement(candidate.node)])
-        choice = _choice_that_reads(index, candidate.node) if by_itself else None
+        choice = _choice_that_reads(index, loop, candidate.node) if by_itself else None
         if choice is not None:
             return choice, [], False
         if not makers:
@@ -335,7 +335,7 @@ def _made_at(
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
 
 
-def _choice_that_reads(index: Index, node: cst.BaseExpression) -> Statement | None:
+def _choice_that_reads(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> Statement | None:
     """Return the choice around an item that several of its branches read, as they compare it upwards and downwards.
 
     In one of them alone it would be handed over in some trainings only. A `try` around it minds where it is not there.
@@ -348,7 +348,8 @@ def _choice_that_reads(index: Index, node: cst.BaseExpression) -> Statement | No
     same = [one for one in index.nodes_of(type(node)) if index.source.code(one) == index.source.code(node)]
     beside = [one for one in map(index.statement, same) if one.parent is choice and one.siblings is not here.siblings]
     all_read = runs_always(choice.node, {one.node for one in (here, *beside)}, leaves=False)
-    return choice if beside and (all_read or tried) else None
+    goes_on = any(choice in part.path for part in turns_begun_by(index, loop.statement))
+    return choice if beside and (all_read or tried) and not goes_on else None
 
 
 def _first_alone(index: Index, makers: list[Statement], name: str) -> list[Statement]:

@@ -35,7 +35,9 @@ _pai_of_loggers = {"wandb", "mlruns"}
 
 def _pai_place_for(path: Any, kind: str = "files") -> str:
     """Where a file of the script's is set aside; of kind "first", one that was there before the first round."""
-    return os.path.join(_pai_folder(), kind, os.path.splitdrive(_pai_name(path))[1].lstrip(os.sep))
+    name = _pai_name(path)
+    outside = "__outside__" if os.path.isabs(name) else ""
+    return os.path.join(_pai_folder(), kind, outside, os.path.splitdrive(name)[1].lstrip(os.sep))
 
 
 def _pai_name(path: Any) -> str:
