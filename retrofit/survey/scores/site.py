@@ -107,8 +107,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         when=when,
         anchors={"report": report.node},
     )
-    if in_each is not None:
-        score.last = head(index, in_each), index.place(in_each.node, score.file)
+    turning = in_each.node if in_each is not None else kept and kept.anchors.get("turn")
+    if turning:
+        score.last = head(index, index.statement(turning)), index.place(turning, score.file)
     if parted is not None:
         score.parted, score.anchors["parting"] = name, parted
     if kept is None:
