@@ -310,9 +310,9 @@ def _made_at(
     """Return the statement after which a score is known, what makes its value, and whether that is made anew later."""
     if kept is not None and candidate.call is not None:
         return index.statement(kept.anchors["call"]), [], False
-    if candidate.made is not None:
-        return candidate.made, [], False
     makers, again = makers_of(flow, candidate.node, code_of(index, loop)), False
+    if candidate.made is not None:
+        return candidate.made, [], candidate.named and any(one.order > candidate.made.order for one in makers)
     if candidate.node in index.parents:
         by_itself = makers in ([], [index.statement(candidate.node)])
         choice = _choice_that_reads(index, candidate.node) if by_itself else None
