@@ -44,9 +44,10 @@ def test_of_a_score_that_is_measured_as_a_turn_trains_and_at_its_end_the_last_co
     assert told == ["there is a score only if args.often"]
 
 
-def test_of_what_is_made_of_a_variable_the_last_counts_too(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, measured(), Options(metric="sum(val_loss.values())", mode="min"))
-    assert rewritten(plan).count("pai_score = sum(val_loss.values())\n") == 2
+@pytest.mark.parametrize("metric", ["sum(val_loss.values())", "max(list(val_loss.values()))"])
+def test_of_what_is_made_of_a_variable_the_last_counts_too(tmp_path: Path, metric: str) -> None:
+    plan = plan_of(tmp_path, measured(), Options(metric=metric, mode="min"))
+    assert rewritten(plan).count(f"pai_score = {metric}\n") == 2
     assert "gets another value later" not in " ".join(note.message for note in plan.notes)
 
 
