@@ -2028,3 +2028,47 @@ def test_a_method_that_trains_is_what_a_mode_chooses(start: str, seen: bool) -> 
     text = code(MODES) if "start" in start else code(MODES).replace("mode()", "print(mode)")
     script = survey_of(f"{text}{start}\n")
     assert ("epoch" in [one.target for one in script.loops]) is seen
+
+
+BESIDE_A_WRAPPED_ONE = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def build():
+    return Net()
+
+def fit(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x in loader:
+            model(x).mean().backward()
+            optimizer.step()
+        acc = validate(model)
+
+def alone():
+    model = build()
+    fit(model)
+
+def together(rank):
+    model = build()
+    model = DDP(model)
+    fit(model)
+
+if CHOICE:
+    together(0)
+else:
+    alone()
+"""
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        ("args.distributed", ": `args.distributed` (line 25) chooses between them. Let both ways"),
+        ("torch.cuda.device_count() > 1", ": where one GPU is seen, as in the initialisation run, it may be the one"),
+    ],
+)
+def test_what_chooses_a_training_without_the_wrapper_is_told(tmp_path: Path, choice: str, says: str) -> None:
+    (question,) = plan_of(tmp_path, BESIDE_A_WRAPPED_ONE.replace("CHOICE", choice), Options(mode="max")).questions
+    assert question.code == "PAI102"
+    assert says in question.message

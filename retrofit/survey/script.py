@@ -48,7 +48,7 @@ from retrofit.survey.handovers import (
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, find_loops, head, trains_once, validation_at
-from retrofit.survey.minimums import find_minimums
+from retrofit.survey.minimums import chosen_by, find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
 from retrofit.survey.nodes import argument, mentions
 from retrofit.survey.numbers import Numbers
@@ -272,6 +272,7 @@ def survey(
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
     wrapped = flow.closure({one for built, _ in groups for one in built})
     script.besides = find_besides(origins, wrapped, script.loops, flow)
+    script.chosen = chosen_by(index, flow, script.besides, script.wrappers)
     if script.parsers and not script.handed_on:
         script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)
     for _, site in script.sites():
