@@ -78,7 +78,7 @@ from retrofit.survey.sites.score import Score, answer_for
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.starting_points import find_starting_points
-from retrofit.survey.stops import find_stops
+from retrofit.survey.stops import find_early_ends, find_stops
 from retrofit.survey.thawing import find_thaws
 from retrofit.survey.trainings import (
     exclude_one_another,
@@ -245,6 +245,7 @@ def survey(
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.joins = find_joins(index, flow, loop) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
+        loop.stops += find_early_ends(index, loop, script.scores)
     origins = flow.closure(groups[0][0]) if groups else set()
     note_calls_again(script.loops, origins, flow)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
