@@ -44,6 +44,30 @@ def test_of_a_score_that_is_measured_as_a_turn_trains_and_at_its_end_the_last_co
     assert told == ["there is a score only if args.often"]
 
 
+@pytest.mark.parametrize("metric", ["sum(val_loss.values())", "max(list(val_loss.values()))"])
+def test_of_what_is_made_of_a_variable_the_last_counts_too(tmp_path: Path, metric: str) -> None:
+    plan = plan_of(tmp_path, measured(), Options(metric=metric, mode="min"))
+    assert rewritten(plan).count(f"pai_score = {metric}\n") == 2
+    assert "gets another value later" not in " ".join(note.message for note in plan.notes)
+
+
+def test_of_one_that_is_made_of_other_data_at_the_end_the_first_counts_and_that_is_told(tmp_path: Path) -> None:
+    text = measured(AT_THE_END.replace("(model)", "(model, test)"))
+    plan = plan_of(tmp_path, text, Options(metric="sum(val_loss.values())", mode="min"))
+    assert rewritten(plan).count("pai_score = sum(val_loss.values())\n") == 1
+    assert "gets another value later" in " ".join(note.message for note in plan.notes)
+
+
+@pytest.mark.parametrize(("numbers", "joined"), [(("step", "epoch"), True), (("step", "test"), False)])
+def test_by_which_step_or_epoch_a_validation_is_told_is_all_the_same(numbers: tuple[str, str], joined: bool) -> None:
+    first, last = (f"evaluate(model, {one})" for one in numbers)
+    text = measured(
+        *(one.replace("evaluate(model)", call) for one, call in ((AT_THE_END, last), (NOW_AND_THEN, first)))
+    )
+    (score,) = survey_of(text.replace("for x, y in loader", "for step, (x, y) in enumerate(loader)")).scores
+    assert bool(score.earlier) is joined
+
+
 def test_a_turn_has_a_score_where_either_of_two_places_measures_it() -> None:
     (score,) = survey_of(measured(AT_THE_END.replace("args.often", "epoch % 2 == 0 or last"))).scores
     assert score.condition == "(args.often and step % 200 == 0) or (epoch % 2 == 0 or last)"

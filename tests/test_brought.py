@@ -357,6 +357,21 @@ def test_the_question_names_what_a_validation_prints_of_the_meters_that_it_fills
     assert "size" not in question.message
 
 
+OF_SETS = "for loader in loaders:\n    validate(model, loader)"
+IN_VALIDATION = DEEP.replace("        measure(", "        for loader in loaders:\n            measure(")
+
+
+@pytest.mark.parametrize(("functions", "epoch"), [(DEEP, OF_SETS), (IN_VALIDATION, "validate(model, loaders)")])
+def test_of_a_function_that_a_loop_over_sets_calls_the_last_value_counts_if_it_is_named(
+    tmp_path: Path, functions: str, epoch: str
+) -> None:
+    plan = planned(tmp_path, functions, epoch, "acc")
+    assert indent(f"{epoch}\n{NOTED}", "    ") in rewritten(plan)
+    [note] = [one.message for one in plan.notes if "last one's alone counts" in one.message]
+    assert "`acc` is made anew in each turn of `for loader in loaders:`" in note
+    assert planned(tmp_path, functions.replace("print(acc)", "if acc > best:\n        best = acc"), epoch).questions
+
+
 def test_a_function_called_twice_in_a_turn_gives_none(tmp_path: Path) -> None:
     assert planned(tmp_path, DEEP, EITHER.replace("else:\n    ", ""), "measure:acc").questions
 
@@ -547,7 +562,6 @@ brought to it from `measure` (line 11): let each function"
 
 NOT_BROUGHT = {
     "called twice": (DEEP.replace("        measure(", "        measure(model, loader)\n        measure("), "acc"),
-    "in a loop": (DEEP.replace("        measure(", "        for _ in range(2):\n            measure("), "acc"),
     "a generator": (DEEP.replace("print(acc)", "yield acc"), "acc"),
     "nowhere": (DEEP, "f1"),
 }

@@ -690,3 +690,37 @@ def test_what_a_keeper_was_built_for_tells_which_way_it_asks(made: str, directio
     (score,) = survey_of(STOPPER.replace("MADE", made)).scores
     assert (score.expression, score.direction) == ("number", direction)
     assert bool(score.against) == (not direction)
+
+
+#: A model and another one beside it, each with a score of its own.
+BESIDE = """
+import copy
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+net_train = DDP(Net())
+net_base = copy.deepcopy(net_train)
+optimizer = torch.optim.SGD(net_train.parameters(), lr=0.1)
+for epoch in range(9):
+    for x in loader:
+        net_train(x).mean().backward()
+        optimizer.step()
+    with torch.no_grad():
+        cost_train = TRAINED
+        cost_base = OTHER
+    print(cost_train, cost_base)
+"""
+
+
+@pytest.mark.parametrize(
+    ("trained", "other", "names"),
+    [
+        pytest.param("measure(net_train, val)", "measure(net_base, val)", ["cost_train", "cost_base"], id="given"),
+        pytest.param("net_train(held).mean()", "net_base(held).mean()", ["cost_train", "cost_base"], id="called"),
+        pytest.param("measure(net_train, loader)", "measure(net_train, val)", ["cost_base"], id="of other data"),
+        pytest.param("measure(net_train, loader)", "measure(net_base, val)", ["cost_base"], id="both"),
+    ],
+)
+def test_of_the_trained_model_and_another_one_both_may_be_the_score(trained: str, other: str, names: list[str]) -> None:
+    scores = survey_of(BESIDE.replace("TRAINED", trained).replace("OTHER", other)).scores
+    assert [score.expression for score in scores] == names

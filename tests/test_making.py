@@ -304,7 +304,7 @@ def test_what_a_batch_that_is_learnt_is_measured_against_is_no_validation(
 @pytest.mark.parametrize(("last", "made"), [("loss.backward()", "trained"), ("model.eval()", "evaluated")])
 def test_a_loss_is_made_by_the_training_whatever_has_a_part_in_it(last: str, made: str) -> None:
     text = script("a = total / len(loader)\nif a < best:\n    best = a", HELD)
-    batch = f"nce = criterion(model(x), gathered(x))\n        {last}\n        total += nce.item()\n"
+    batch = f"nce = criterion(model(x), gathered(held))\n        {last}\n        total += nce.item()\n"
     text = text.replace(BATCHES, f"{BATCHES}        {batch}".replace("loss.backward", "nce.backward"))
     (score,) = survey_of(text).scores
     assert (score.expression, score.made) == ("a", made)
@@ -323,7 +323,7 @@ REST = "total += nce.item()"
 )
 def test_a_loss_may_be_passed_back_in_each_branch_of_a_choice(otherwise: str, made: str) -> None:
     text = script("a = total / len(loader)\nif a < best:\n    best = a", HELD)
-    batch = f"nce = criterion(model(x), gathered(x)){SCALED}else:\n    {otherwise}\n{REST}\n"
+    batch = f"nce = criterion(model(x), gathered(held)){SCALED}else:\n    {otherwise}\n{REST}\n"
     text = text.replace(BATCHES, BATCHES + indent(batch, 8 * " "))
     (score,) = survey_of(text).scores
     assert (score.expression, score.made) == ("a", made)
@@ -1045,3 +1045,45 @@ def test_a_part_of_a_batch_that_is_learnt_is_none_of_a_validation() -> None:
     batch = "    for x, y in loader:\n        out = model(x)\n        total += hits(out[val_mask])\n"
     (score,) = survey_of(text.replace("    for x, y in loader:\n", batch)).scores
     assert (score.expression, score.made) == ("a", "trained")
+
+
+#: A step of the training, and a measure of a batch.
+STEPS = """
+MARK
+def measure(model, x, y):
+    WITHOUT
+    return (model(x).argmax(1) == y).float().mean().item()
+
+def learn(model, x, y, number):
+    criterion(model(x), y).backward()
+    optimizer.step()
+
+total = step = best = 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("measured", "made"),
+    [
+        pytest.param("total += measure(model, x, y)", "trained", id="the batch"),
+        pytest.param("total += measure(model, data[0], data[1])", "evaluated", id="other data"),
+        pytest.param("total += measure(model, held, step)", "evaluated", id="other data by the step"),
+    ],
+)
+@pytest.mark.parametrize(
+    "learnt", ["learn(model, x, y, step)", "criterion(model(x), y).backward()\n        optimizer.step()"]
+)
+@pytest.mark.parametrize(
+    ("mark", "without"),
+    [("@torch.no_grad()", "pass"), ("", "with torch.no_grad():\n    "), ("", "model.eval()")],
+    ids=["decorated", "off", "eval"],
+)
+def test_what_a_function_without_gradients_measures_of_a_batch_that_is_learnt_is_of_the_training(
+    measured: str, made: str, learnt: str, mark: str, without: str
+) -> None:
+    steps = STEPS.replace("MARK", mark).replace("WITHOUT\n", without if without[-1] == " " else f"{without}\n")
+    text = script("acc = total / len(loader)\nif acc > best:\n    best = acc", steps)
+    batch = f"        {learnt}\n        step += 1\n        {measured}\n"
+    before, turns, rest = text.partition("    for x, y in loader:\n")
+    (score,) = survey_of(f"{before}{turns}{batch}    acc = {rest.partition('    acc = ')[2]}").scores
+    assert (score.expression, score.made) == ("acc", made)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.options import Options
+from retrofit.plan import Plan
 from tests.helpers import plan_of, rewritten, script, survey_of
 
 BEGUN = """\
@@ -71,3 +73,60 @@ def test_an_end_of_all_ranks_stays(tmp_path: Path, ended: str) -> None:
     (loop,) = survey_of(text).loops
     assert loop.stops == []
     assert "stop_training" not in rewritten(plan_of(tmp_path, text))
+
+
+#: Epochs that a generator yields, each with its score, and what goes through them.
+YIELDED = """
+import torch
+
+def epochs(model, optimizer):
+    for epoch in range(9):
+        for x in loader:
+            model(x).mean().backward()
+            optimizer.step()
+        acc = evaluate(model)
+        GIVEN
+
+model = torch.nn.DataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+best = 0
+for acc in epochs(model, optimizer):
+    if acc > best:
+        best = acc
+    END
+print(best)
+"""
+
+
+def planned_by_turns(folder: Path, end: str, given: str = "yield acc") -> Plan:
+    """Return what becomes of such a script, with another end of a turn."""
+    text = YIELDED.replace("GIVEN", given).replace("END", end.replace("\n", "\n    "))
+    return plan_of(folder, text, Options(metric="acc", mode="max"))
+
+
+def test_a_turn_that_ends_what_goes_through_the_epochs_still_hands_its_score_over(tmp_path: Path) -> None:
+    after = rewritten(planned_by_turns(tmp_path, "if acc > 0.9:\n    break"))
+    assert "    if acc > 0.9:\n        pai_distributed.stop_training()\nprint(best)" in after
+    assert after.index("yield acc") < after.index("report_validation_score(")
+
+
+@pytest.mark.parametrize("end", ["if acc > 0.9:\n    break\nprint(acc)", "if acc > 0.9:\n    exit()"])
+def test_what_else_ends_it_is_told(tmp_path: Path, end: str) -> None:
+    plan = planned_by_turns(tmp_path, end)
+    assert "stop_training" not in rewritten(plan)
+    [note] = [note for note in plan.notes if note.code == "PAI027"]
+    assert "leaves before the score of this turn is handed over (line 10)" in note.message
+
+
+@pytest.mark.parametrize(
+    ("end", "given"),
+    [
+        pytest.param("print(acc)", "yield acc", id="nothing ends it"),
+        pytest.param("for x in some:\n    break", "yield acc", id="another loop ends"),
+        pytest.param("if acc > 0.9:\n    break", "found.append(acc)\n    return found", id="nothing is yielded"),
+    ],
+)
+def test_what_ends_no_turns_of_the_epochs_stays(tmp_path: Path, end: str, given: str) -> None:
+    plan = planned_by_turns(tmp_path, end, given)
+    assert "stop_training" not in rewritten(plan)
+    assert [note for note in plan.notes if note.code == "PAI027"] == []

@@ -7054,10 +7054,7 @@ Runner().train()
             "if self.epoch % 5 == 0:\n                self.validation()", "self.epoch % 5 == 0", "", id="some"
         ),
         pytest.param(
-            "for x in held:\n                if x > 3:\n                    self.validation()",
-            "",
-            "x > 3",
-            id="in turns",
+            "for x in held:\n                if x > 3:\n                    self.validation()", "", "", id="in turns"
         ),
         pytest.param(
             "if late: self.validation()\n            if hard: self.validation()", "", "hard", id="in two turns"

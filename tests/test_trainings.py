@@ -1981,3 +1981,94 @@ def test_what_a_wrapper_trains_whose_gradients_it_awaits_is_no_choice(tmp_path: 
     assert not any("--model" in question.message for question in plan_of(tmp_path, text).questions)
     changed = rewritten(plan_of(tmp_path, text, Options(model="distiller")))
     assert "distiller = UPA.perforate_model(" in changed
+
+
+MODES = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Base:
+    def start(self):
+        mode = getattr(self, args.mode)
+        for epoch in range(9):
+            mode()
+
+    def train(self):
+        raise NotImplementedError
+
+class Runner(Base):
+    def __init__(self):
+        self.model = DDP(Net())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self):
+        for x in loader:
+            self.step(x)
+
+    def step(self, x):
+        self.model(x).mean().backward()
+        self.optimizer.step()
+
+    def test(self):
+        print(self.model(1))
+
+runner = Runner()
+"""
+#: What starts a training, and whether it is seen to.
+STARTS = {
+    "of itself": ("runner.start()", True),
+    "of an object": ("for epoch in range(9):\n    getattr(runner, args.mode)()", True),
+    "with what it does not take": ("for epoch in range(9):\n    getattr(runner, args.mode)(epoch)", False),
+    "of another object": ("for epoch in range(9):\n    getattr(things, args.mode)()", False),
+}
+
+
+@pytest.mark.parametrize(("start", "seen"), STARTS.values(), ids=STARTS)
+def test_a_method_that_trains_is_what_a_mode_chooses(start: str, seen: bool) -> None:
+    text = code(MODES) if "start" in start else code(MODES).replace("mode()", "print(mode)")
+    script = survey_of(f"{text}{start}\n")
+    assert ("epoch" in [one.target for one in script.loops]) is seen
+
+
+BESIDE_A_WRAPPED_ONE = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def build():
+    return Net()
+
+def fit(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x in loader:
+            model(x).mean().backward()
+            optimizer.step()
+        acc = validate(model)
+
+def alone():
+    model = build()
+    fit(model)
+
+def together(rank):
+    model = build()
+    model = DDP(model)
+    fit(model)
+
+if CHOICE:
+    together(0)
+else:
+    alone()
+"""
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        ("args.distributed", ": `args.distributed` (line 25) chooses between them. Let both ways"),
+        ("torch.cuda.device_count() > 1", ": where one GPU is seen, as in the initialisation run, it may be the one"),
+    ],
+)
+def test_what_chooses_a_training_without_the_wrapper_is_told(tmp_path: Path, choice: str, says: str) -> None:
+    (question,) = plan_of(tmp_path, BESIDE_A_WRAPPED_ONE.replace("CHOICE", choice), Options(mode="max")).questions
+    assert question.code == "PAI102"
+    assert says in question.message

@@ -55,6 +55,9 @@ class Flow(Origins):
         #: What the name of each call means here: of which local function it is, or that of none.
         self._named = {call: self._function(call.func, index.scope_of(call)) for call in index.calls}
         self._given = {call: self._runs(call) for call in index.calls}
+        training, named = self._training(), {*self._named.values()}
+        #: The methods that train, and that no call names.
+        self.training_methods = [one for one in index.scopes if one in training and one.holder and one not in named]
         for call in index.calls:
             for function in self._called_by_name(call):
                 if not self._fails(call, function):
@@ -68,7 +71,7 @@ class Flow(Origins):
             self._read_properties()
         holders = [scope for scope in index.scopes if scope.kind == "class"]
         self._method_names = {n for c in holders for n, one in c.inner.items() if one.kind == "function"}
-        self._forwards = {one for one in self._training() if one.name == "forward"}
+        self._forwards = {one for one in training if one.name == "forward"}
         self._class_methods = {n for c in holders for n, one in c.inner.items() if decorators(one) & _OF_CLASSES}
         for _ in range(2):  # an object or a parameter may be known only where its holder's methods are, or its callers
             unknown = (call for call, function in self._named.items() if function is None)

@@ -1,5 +1,7 @@
 """What is looked up by a name made at run time: `getattr(module, kind)`, `globals()[kind]`, or `REGISTRY.get(kind)`.
 
+Of an object's methods, `getattr(self, mode)`, that is one that trains.
+
 So it is by `eval(kind)`.
 """
 
@@ -82,6 +84,7 @@ class Lookups:
         found: list[Scope] = []
         if isinstance(node, cst.Call) and self._asks_module(node):
             found = self._members(self._modules(node.args[0].value, scope, set()))
+            found = found or self._methods(node.args[0].value, scope)
         elif isinstance(node, cst.Call) and self._evaluates(node):
             found = self._members([self._index.file(node)], inside=True)
         elif isinstance(node, cst.Subscript):
@@ -93,6 +96,16 @@ class Lookups:
             found += [defined] if defined is not None else []
         self.found.update(found)
         return list(dict.fromkeys(found))
+
+    def _methods(self, held: cst.BaseExpression, scope: Scope) -> list[Scope]:
+        """Return the methods of an object that train and that no call names, for a mode to choose one of them."""
+        flow, candidates = self._flow, self._flow.training_methods
+        own = scope.enclosing_class if dotted(held) == scope.own else None
+        origins = flow.origins(held, scope) if candidates and own is None else []
+        made = [one for one in (own, *(flow.class_made(origin.node) for origin in origins)) if one is not None]
+        heirs = [one.holder for one in candidates if one.holder is not None and own in flow.lineage(one.holder)]
+        lineage = {base for one in (*made, *heirs) for base in flow.lineage(one)}
+        return [one for one in candidates if one.holder in lineage]
 
     def _items(self, held: cst.BaseExpression, key: cst.CSTNode, scope: Scope) -> list[Scope]:
         """Return what a dict of a module's definitions may hold by a key, which may be written down."""

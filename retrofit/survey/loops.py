@@ -106,13 +106,15 @@ def find_loops(
         loop.unclear = loop.by_iteration and not loop.by_step and not by_epoch
         loop.inner = [part for part in dict.fromkeys(inner) if part.scope is loop.scope]
         outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]
+        loop.takers = _takers(flow, loop, outer)
         outer = [part for part in dict.fromkeys(outer) if not trains_once(flow, part, loop)]
         loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in outer]
         listed = comprehended(flow, loop.statement)
         loop.repeats += [(index.source.code(one).strip(), index.place(one, loop.file)) for one in listed]
         loop.leftovers = leftovers(loop.statement, flow)
         loop.result = _result(index, flow, loop)
-        loop.leaving = _leaving(loop)
+        for one in (loop, *loop.takers):
+            one.leaving = _leaving(one)
         loop.last_turns = last_turns(index, loop)
     return list(found.values())
 
@@ -567,6 +569,12 @@ def _is_fed_by(flow: Flow, outer: Statement, node: cst.For, loop: EpochLoop) -> 
     fed = [isinstance(one, cst.Call) and flow.called(one) is loop.scope for one in made]
     yields = (one for one in nodes_in(loop.node) if isinstance(one, cst.Yield))
     return fed == [True] and any(index.scope_of(one) is loop.scope for one in yields)
+
+
+def _takers(flow: Flow, loop: EpochLoop, around: list[Statement]) -> list[EpochLoop]:
+    """Return those loops around the epoch loop that go through what it yields."""
+    found = [(part, part.node) for part in dict.fromkeys(around) if isinstance(part.node, cst.For)]
+    return [_for_loop(flow.index, flow, part, node) for part, node in found if _is_fed_by(flow, part, node, loop)]
 
 
 def leftovers(statement: Statement, flow: Flow) -> list[Statement]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 
 import libcst as cst
 
 from retrofit.knowledge.kinds import CountsProcesses
 from retrofit.survey.arguments import read_as
+from retrofit.survey.branches import meeting
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import COMPARING, argument, dotted, last_of
-from retrofit.survey.order import always_leaves, apart_from_training, leading_to, leads_to
+from retrofit.survey.order import always_leaves, apart_from_training, leading_to, leads_to, meeting_ways
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Minimum
 from retrofit.survey.sites.wrapper import Wrapper
@@ -75,6 +77,20 @@ def find_minimums(
         for test, wanted in found
         if not apart_from_training(index.statement(test), loops, flow)
     ]
+
+
+def chosen_by(index: Index, flow: Flow, some: Sequence[Site], others: Sequence[Site]) -> tuple[str, str]:
+    """Return the condition by which a run takes the first of some sites or of others, with its place.
+
+    Both are "" where how many GPUs it sees may decide.
+    """
+    asked, first = _asked(index, flow), [*some[:1], *others[:1]]
+    for here, there in meeting_ways(first[0].statement, first[1].statement, flow) if len(first) > 1 else ():
+        choice = meeting([here, there])
+        test = choice.node.test if choice is not None and isinstance(choice.node, cst.If) else None
+        if choice is not None and test is not None and _with_one(index, flow, test, choice.scope, asked) is None:
+            return index.source.code(test), index.place(test, first[0].file)
+    return "", ""
 
 
 def _stops(index: Index, choice: Statement, holds: bool, training: set[Statement]) -> bool:

@@ -48,7 +48,7 @@ from retrofit.survey.handovers import (
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, find_loops, head, trains_once, validation_at
-from retrofit.survey.minimums import find_minimums
+from retrofit.survey.minimums import chosen_by, find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
 from retrofit.survey.nodes import argument, mentions
 from retrofit.survey.numbers import Numbers
@@ -78,7 +78,7 @@ from retrofit.survey.sites.score import Score, answer_for
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.starting_points import find_starting_points
-from retrofit.survey.stops import find_stops
+from retrofit.survey.stops import find_early_ends, find_stops
 from retrofit.survey.thawing import find_thaws
 from retrofit.survey.trainings import (
     exclude_one_another,
@@ -245,6 +245,7 @@ def survey(
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.joins = find_joins(index, flow, loop) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
+        loop.stops += find_early_ends(index, loop, script.scores)
     origins = flow.closure(groups[0][0]) if groups else set()
     note_calls_again(script.loops, origins, flow)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
@@ -272,6 +273,7 @@ def survey(
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
     wrapped = flow.closure({one for built, _ in groups for one in built})
     script.besides = find_besides(origins, wrapped, script.loops, flow)
+    script.chosen = chosen_by(index, flow, script.besides, script.wrappers)
     if script.parsers and not script.handed_on:
         script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)
     for _, site in script.sites():

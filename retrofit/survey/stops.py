@@ -9,10 +9,11 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import dotted, leaves, names_in
+from retrofit.survey.nodes import dotted, leaves, names_in, nodes_in
 from retrofit.survey.ranks import of_some, ranks_at
 from retrofit.survey.scopes import Binding
 from retrofit.survey.sites.loop import EpochLoop, Stop
+from retrofit.survey.sites.score import Score
 
 #: Through how many names a condition is followed to what only some ranks give.
 _DEPTH = 3
@@ -26,6 +27,24 @@ def find_stops(index: Index, flow: Flow, loop: EpochLoop) -> list[Stop]:
         for node in loop.leaving
         if any(_parts(test, index, flow, loop, shared) for test in _conditions(index, node, loop))
     ]
+
+
+def find_early_ends(index: Index, loop: EpochLoop, scores: list[Score]) -> list[Stop]:
+    """Return what leaves a loop that goes through what the epoch loop yields, before that hands the score over."""
+    yields = [index.statement(one) for one in nodes_in(loop.node) if isinstance(one, cst.Yield)]
+    reports = [index.statement(one.anchors["report"]) for one in scores if one.anchors["loop"] is loop.node]
+    behind = [one for one in reports if any(part.scope is one.scope and part.last <= one.last for part in yields)]
+    return [
+        Stop(node=node, index=index, report=index.place(behind[0].node, taker.file), cuts=_cuts(index, node, taker))
+        for taker in loop.takers
+        for node in taker.leaving
+        if behind
+    ]
+
+
+def _cuts(index: Index, node: cst.CSTNode, loop: EpochLoop) -> bool:
+    """Whether what leaves a loop keeps from further statements of its turn."""
+    return any(part.following for part in index.statement(node).path if loop.statement in part.path[:-1])
 
 
 def _conditions(index: Index, node: cst.CSTNode, loop: EpochLoop) -> Iterator[cst.BaseExpression]:

@@ -38,6 +38,7 @@ from retrofit.survey.scores.keepers import (
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
+from retrofit.survey.scores.models import measures_the_other
 from retrofit.survey.scores.namesakes import namesakes
 from retrofit.survey.scores.site import can_be_brought, comes_with_steps, score_site, taken_at
 from retrofit.survey.scores.together import kept_together, tell_together
@@ -77,7 +78,7 @@ def find_scores(
         score.direction = "" if score.against else score.direction
     found = list(scores.values())
     found = [score for score in found if not AVERAGED.search(score.expression)] or found
-    found = [score for score in found if not OF_TRAINING.search(score.expression)] or found
+    found = _without_trained(index, flow, loops, found)
     for told in (_of_saved, _of_validation, _not_of_test):
         found = [score for score in found if told(score)] if sum(map(told, found)) == 1 else found
     for score in found:
@@ -266,6 +267,20 @@ def _merge(scores: dict[tuple[str, Scope | None], Score], loop: EpochLoop, score
     here = known.anchors["loop"] is score.anchors["loop"]
     if here and known.condition and (not score.condition or join_later(loop, known, score)):
         scores[key] = score  # of every epoch, rather than of some
+
+
+def _without_trained(index: Index, flow: Flow, loops: list[EpochLoop], found: list[Score]) -> list[Score]:
+    """Leave out what goes by the name of the training, but for that of the trained model beside another one's."""
+    named = [score for score in found if OF_TRAINING.search(score.expression)]
+    others = [score for score in found if score not in named]
+    beside = (
+        measures_the_other(index, flow, loop, own, other)
+        for loop in loops
+        for own in named
+        for other in others
+        if own.anchors["loop"] is other.anchors["loop"] is loop.node
+    )
+    return found if not others or any(beside) else others
 
 
 def _of_saved(score: Score) -> bool:

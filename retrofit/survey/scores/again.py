@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 import libcst as cst
 
+from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted
+from retrofit.survey.nodes import dotted, names_in, nodes_in
 from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.validation import validated_variables
-from retrofit.survey.scores.values import target_node
+from retrofit.survey.scores.values import root_of, target_node
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.score import Score
 
 
 def measured_again(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> list[Candidate]:
-    """Return a variable that the user names once for each place that validates for it, where some train on between."""
-    name = dotted(candidate.node) or ""
-    places = [binding.statement for binding, _ in validated_variables(index, flow, loop) if binding.target == name]
-    if not any(_trains_on(loop, *pair) for pair in pairwise(places)):
+    """Return what the user names once for each place that validates for it, where some train on between.
+
+    That is a variable, or what is made of one.
+    """
+    name, own = dotted(candidate.node) or "", root_of(candidate.node)
+    places = [binding.statement for binding, _ in validated_variables(index, flow, loop) if binding.target == own]
+    if candidate.node in index.parents or not any(_trains_on(loop, *pair) for pair in pairwise(places)):
         return [candidate]
-    return [replace(candidate, node=target_node(index, one, name)) for one in places]
+    return [
+        replace(candidate, **({"node": target_node(index, one, name)} if name else {"made": one})) for one in places
+    ]
 
 
 def join_later(loop: EpochLoop, first: Score, last: Score) -> bool:
@@ -37,7 +44,9 @@ def join_later(loop: EpochLoop, first: Score, last: Score) -> bool:
     """
     scores = (first, last)
     made = [one.index.statement(one.anchors["made"]) for one in scores if one.guarded and not one.in_turn]
-    alike = _measure_alike(first, last) and len({(one.anchors["report"], one.ranks, one.when) for one in scores}) == 1
+    alike = (
+        _measure_alike(loop, first, last) and len({(one.anchors["report"], one.ranks, one.when) for one in scores}) == 1
+    )
     if any(one.kept for one in scores) or not alike or len(made) != 2 or not _trains_on(loop, *made):
         return False
     last.earlier = [*first.earlier, first]
@@ -46,12 +55,36 @@ def join_later(loop: EpochLoop, first: Score, last: Score) -> bool:
     return True
 
 
-def _measure_alike(first: Score, last: Score) -> bool:
-    """Whether two scores are measured in the same way, with the same data as far as the code tells."""
-    one, other = (score.index.statement(score.node).node for score in (first, last))
-    if not (isinstance(one, cst.SimpleStatementLine) and isinstance(other, cst.SimpleStatementLine)):
+def _measure_alike(loop: EpochLoop, first: Score, last: Score) -> bool:
+    """Whether two scores are measured in the same way, with the same data as far as the code tells.
+
+    By what number of a step or epoch a validation is told is all the same.
+    """
+    one, other = (score.index.statement(score.node) for score in (first, last))
+    if not (isinstance(one.node, cst.SimpleStatementLine) and isinstance(other.node, cst.SimpleStatementLine)):
         return False
-    return len(one.body) == len(other.body) and all(map(cst.CSTNode.deep_equals, one.body, other.body))
+    counted = {loop.target, *_counted(first.index, one), *_counted(first.index, other)}
+    codes = [[first.index.source.code(part) for part in node.body] for node in (one.node, other.node)]
+    return _uncounted("\n".join(codes[0]), counted) == _uncounted("\n".join(codes[1]), counted)
+
+
+def _counted(index: Index, place: Statement) -> Iterator[str]:
+    """Yield the names by which a statement knows the number of its turn or step."""
+    for part in place.ancestors:
+        node = part.node
+        if isinstance(node, cst.For) and isinstance(node.target, cst.Tuple):
+            called = [dotted(one.func) for one in nodes_in(node.iter) if isinstance(one, cst.Call)]
+            yield from names_in(node.target.elements[0].value) if "enumerate" in called else ()
+    yield from (b.target for b in index.bindings if b.statement.scope is place.scope and increments(b))
+
+
+def _uncounted(code: str, counted: set[str]) -> str:
+    """Return what tells code apart from other code, with all names alike that count."""
+    tree = ast.parse(code)
+    for name in ast.walk(tree):
+        if isinstance(name, ast.Name) and name.id in counted:
+            name.id = ""
+    return ast.dump(tree)
 
 
 def _trains_on(loop: EpochLoop, first: Statement, last: Statement) -> bool:

@@ -276,6 +276,8 @@ def _noting(
 ) -> KeptScore | None:
     """Return how a function is to note the score that it makes, None where a turn of the loop may make several.
 
+    Of several that a loop makes the last one counts, if the user names it: the anchor "turn" is that loop then.
+
     Args:
         makers: the statements after which it has a value.
     """
@@ -291,12 +293,14 @@ def _noting(
     met = meeting([index.statement(one) for one in calls])
     steps = [part for one in (*calls, *candidate.inner) for part in _between(index, loop, one)]
     turns = [part for part in steps if isinstance(part.node, (cst.For, cst.While)) and part not in loop.inner]
-    often = not loop.training.issuperset(turns)  # a batch loop's last one of an epoch counts
-    if met is None or often or not isinstance(function.node, cst.FunctionDef) or _yields(index, function):
+    often = [part for part in turns if part not in loop.training]  # a batch loop's last one of an epoch counts
+    several = (often and not candidate.named) or _yields(index, function)
+    if met is None or several or not isinstance(function.node, cst.FunctionDef):
         return None
     noted = [_noted(flow, loop, candidate, maker) for maker in makers]
     noted[0].further = noted[1:]
-    noted[0].anchors["call"], noted[0].call = met.node, index.source.code(candidate.call)
+    noted[0].anchors |= {"call": met.node} | ({"turn": often[0].node} if often else {})
+    noted[0].call = index.source.code(candidate.call)
     for one in candidate.inner:
         way = way_in(index, flow, index.statement(index.scope_of(one).node), index.statement(one), loop.training)
         noted[0].condition = way.condition or noted[0].condition

@@ -6,6 +6,7 @@ import builtins
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import takewhile
 
 import libcst as cst
@@ -486,7 +487,7 @@ class Making:
         if told:
             return {told} & {EVALUATED, TRAINED}
         if without_gradients(self._index, frame.scope.node):
-            return {EVALUATED}
+            return self._around_call(frame) if self._measures_learnt(frame) else {EVALUATED}
         if frame.scope is self._loop.scope:
             return set()
         trains = self._trains(frame)
@@ -519,7 +520,8 @@ class Making:
         way = [part for part in at.path if part.scope is frame.scope and self._inside(part, frame)]
         for part in way:
             if without_gradients(self._index, part.node):
-                begun.append((part.order, EVALUATED if self._runs_through(part, frame) else _ASIDE))
+                apart = not self._measures_learnt(frame) and self._runs_through(part, frame)
+                begun.append((part.order, EVALUATED if apart else _ASIDE))
             if isinstance(part.node, (cst.For, cst.While)) and (
                 part is not self._loop.statement or self._loop.by_step or self._loop.unclear
             ):
@@ -531,6 +533,8 @@ class Making:
         for place, mode in self._modes_of(frame.scope):
             if any(place.siblings is part.siblings and place.order < part.order for part in way):
                 learnt = self._learnt_in(place, frame) if mode == "eval" else set()
+                if mode == "eval" and self._measures_learnt(frame):
+                    continue
                 if learnt.isdisjoint(self._makers(at.node, at, frame) if learnt else ()):
                     begun.append((place.order, EVALUATED if mode == "eval" else mode))
         return begun
@@ -565,11 +569,25 @@ class Making:
         found: set[tuple[Statement, str]] = set()
         if turn is None or (turn is self._loop.statement and not self._loop.by_step):
             return found
-        for _, step in self._losses:
+        for step in self._learning:
             around = (part for part in step.around if isinstance(part.node, loops))
             if step.scope is frame.scope and next(around, None) is turn:
                 found |= self._makers(step.node, step, frame)
         return {one for one in found if turn in one[0].path and one[0] is not self._loop.statement}
+
+    @cached_property
+    def _learning(self) -> list[Statement]:
+        """The backward passes, and the calls of what takes a single step with a batch that it is given."""
+        looped = {part.scope for part in self._index.loops if part in self._loop.training}
+        runs = [(one, called_in(self._index, self._flow, one)) for one in self._steps]
+        return [*(step for _, step in self._losses), *(one for one, run in runs if run and looped.isdisjoint(run))]
+
+    def _measures_learnt(self, frame: _Frame) -> bool:
+        """Whether a function is given what is learnt of in the turn of a loop that calls it."""
+        if frame.call is None or frame.outer is None:
+            return False
+        here = self._index.statement(frame.call)
+        return not self._learnt_in(here, frame.outer).isdisjoint(self._makers(frame.call, here, frame.outer))
 
     def _makers(self, node: cst.CSTNode, at: Statement, frame: _Frame) -> set[tuple[Statement, str]]:
         """Return the statements of a function that make, one out of the other, what an expression in it reads.
@@ -584,6 +602,7 @@ class Making:
                 if here.scope is frame.scope and (here, made.target) not in found and not _counts_turns(made):
                     found.add((here, made.target))
                     values = [made.value] if made.value is not None else [*changes(made)]
+                    values = [] if here in self._steps else values  # what a step gives has learnt, and is of no batch
                     waiting += [(name, here) for value in values for name in names_in(value)]
         return found
 
@@ -696,8 +715,10 @@ def numbers_turns(loop: EpochLoop, binding: Binding) -> bool:
 
 
 def _counts_turns(binding: Binding) -> bool:
-    """Whether a name is the number of a `for` loop's turn: `i` in `for i, batch in enumerate(loader)`."""
+    """Whether a name is the number of a `for` loop's turn: `i` in `for i, batch in enumerate(loader)`, `i += 1`."""
     node = binding.statement.node
+    if any(isinstance(one.value, cst.Integer) for one in changes(binding)):
+        return True
     if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
         return False
     first = node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target

@@ -107,8 +107,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         when=when,
         anchors={"report": report.node},
     )
-    if in_each is not None:
-        score.last = head(index, in_each), index.place(in_each.node, score.file)
+    turning = in_each.node if in_each is not None else kept and kept.anchors.get("turn")
+    if turning:
+        score.last = head(index, index.statement(turning)), index.place(turning, score.file)
     if parted is not None:
         score.parted, score.anchors["parting"] = name, parted
     if kept is None:
@@ -306,9 +307,9 @@ def _made_at(
     """Return the statement after which a score is known, what makes its value, and whether that is made anew later."""
     if kept is not None and candidate.call is not None:
         return index.statement(kept.anchors["call"]), [], False
-    if candidate.made is not None:
-        return candidate.made, [], False
     makers, again = makers_of(flow, candidate.node, code_of(index, loop)), False
+    if candidate.made is not None:
+        return candidate.made, [], candidate.named and any(one.order > candidate.made.order for one in makers)
     if candidate.node in index.parents:
         by_itself = makers in ([], [index.statement(candidate.node)])
         choice = _choice_that_reads(index, loop, candidate.node) if by_itself else None

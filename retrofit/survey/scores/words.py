@@ -32,7 +32,7 @@ SEVERAL = re.compile(r"(metrics|measures|stats|statistics|results?|report|summar
 AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 OF_TRAINING = re.compile(r"(?<![a-z])train(?!ed|er)", re.IGNORECASE)
-COMPUTES = re.compile(r"((np|numpy|torch|math|statistics)\.\w+|sum|max|min|abs)$")
+COMPUTES = re.compile(r"((np|numpy|torch|math|statistics)\.\w+|sum|max|min|abs|list|tuple|sorted)$")
 AVERAGES = ("avg", "mean", "average", "global_avg", "compute")
 VALIDATION_DATA = re.compile(r"(?<![A-Za-z])([Vv]al|[Tt]est|[Ee]val|[Dd]ev(?!ice))")
 

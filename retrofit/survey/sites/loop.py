@@ -26,7 +26,17 @@ class Backward(Site):
 
 @dataclass(eq=False, kw_only=True)
 class Stop(Site):
-    """What leaves the epoch loop, or its head's condition, where some ranks may do so and others not."""
+    """What leaves the epoch loop, or its head's condition, where some ranks may do so and others not.
+
+    So does what leaves a loop that goes through what the epoch loop yields, on all ranks.
+
+    Attributes:
+        report: where the epoch loop hands the score of that turn over then, which is left before; "" for the others.
+        cuts: whether more of such a turn would follow.
+    """
+
+    report: str = ""
+    cuts: bool = False
 
 
 @dataclass(eq=False, kw_only=True)
@@ -50,6 +60,7 @@ class EpochLoop(Site):
         earlier: the places of the loops that train before it and validate nothing, as for a warm-up.
         leftovers: the statements after the loop that no longer run when training leaves inside it.
         leaving: what leaves the loop, but for the end of what a `for` loop goes through: statements, its condition.
+        takers: the loops that go through what it yields.
         stops: where of them some ranks may leave it, and others not.
         clocks: the conditions under which it is left at a time of the clock.
         shares: what takes each rank's own share of something that its loops go through.
@@ -77,6 +88,7 @@ class EpochLoop(Site):
     earlier: list[str] = field(default_factory=list)
     leftovers: list[Statement] = field(default_factory=list)
     leaving: list[cst.CSTNode] = field(default_factory=list)
+    takers: list[EpochLoop] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
     clocks: list[Site] = field(default_factory=list)
     shares: list[Site] = field(default_factory=list)

@@ -15,6 +15,7 @@ class KeptScore(Site):
 
     The anchor "call" is the epoch loop's statement that calls the function, or leads to it. Where a score to be
     returned is made only under a condition, the anchors "guard" and "made" are as those of `Score`, in the function.
+    The anchor "turn" is a loop each turn of which notes one, so that the last one's counts.
 
     Attributes:
         expression: the score's code in the function.

@@ -122,6 +122,8 @@ class Script(Site):
         rebuilt: where a model is built as the trained one, apart from the training, by what leaves out its dendrites.
         loads_after: what loads a file in the process that starts the others, once these have ended.
         besides: where a model is built as the wrapped one is, and trained in place of it.
+        chosen: the condition that chooses between the first of these and the wrapped one, other than by how many GPUs a
+            run sees, and its place; "" for none.
         repeated: the places of two calls, one after the other, that both build the model.
         plural: why what a wrapper wraps is more than one model, "" where it is one.
         bypass: a call of the bare model in its training, where that never calls the wrapper; None for no such.
@@ -186,6 +188,7 @@ class Script(Site):
     reloads: list[CallSite] = field(default_factory=list)
     rebuilt: list[CallSite] = field(default_factory=list)
     besides: list[CallSite] = field(default_factory=list)
+    chosen: tuple[str, str] = ("", "")
     loads_after: list[CallSite] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     module_counts: list[ModuleCount] = field(default_factory=list)
