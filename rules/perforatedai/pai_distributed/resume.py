@@ -20,6 +20,7 @@ import torch
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file
+from .late import _pai_give_late
 from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
@@ -52,6 +53,7 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
         _pai_keep("The model keeps its weights: what the script loads is of another structure or round")
     elif "new" in ages:
         _pai.restored.clear()
+        _pai.late.clear()
         _pai.continues = True
 
 
@@ -173,9 +175,13 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
 
     def put_back(module: torch.nn.Module, _inputs: Any) -> None:
         # Not as a hook of the model: torch.compile would bake it in. Its own call is seen here, as DDP's is.
-        if torch.compiler.is_compiling() or not (model.training and torch.is_grad_enabled()):
+        trains = model.training and torch.is_grad_enabled()
+        if torch.compiler.is_compiling() or not (trains or _pai.late):
             return
         if module not in own and all(part is not model for part in module.modules()):
+            return
+        _pai_give_late(model)
+        if not trains:
             return
         hook.remove()
         _pai_begin_round()
