@@ -14,7 +14,7 @@ from retrofit.survey.displays import item_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.nodes import argument, dotted, names_in
 from retrofit.survey.origins import Origin
-from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.argument import ProcessNumber
 
 #: What a communicator of mpi4py says, and by which variable torchrun says it.
