@@ -922,6 +922,76 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     assert os.listdir("PAI") == ["array_dims.csv"]
 
 
+@pytest.mark.parametrize("gone", ["renamed", "moved away", "removed"])
+def test_a_file_of_before_the_training_that_the_script_takes_away_is_there_in_the_next_round(
+    training: ModuleType, tmp_path: Path, gone: str
+) -> None:
+    import torch
+
+    training._pai.steps = 0
+    (tmp_path / "old").mkdir()
+    Path("best.pt").write_text("0")
+    os.utime("best.pt", (1, 1))
+    training._pai.steps = 1
+
+    def take(number: int) -> None:
+        if gone == "removed":
+            os.remove("best.pt")
+        elif gone == "renamed":
+            os.rename("best.pt", "last.pt")
+        else:
+            shutil.move("best.pt", "old")
+        torch.save(number, "best.pt")
+
+    for number in (1, 2):
+        take(number)
+        end_round(training, 0.5)
+        assert Path("best.pt").read_text() == "0"
+        Path("old/best.pt").unlink(missing_ok=True)
+    take(3)
+    training._pai.structures = [{"best": 0.6}]
+    training._pai_end_with_files(complete=True)
+    assert held("best.pt") == [3]
+
+
+def save_in(folder: str, number: int) -> None:
+    """Save as a round does, in a folder with the time in its name, say."""
+    import torch
+
+    os.makedirs(folder)
+    torch.save(number, f"{folder}/best.pt")
+
+
+@pytest.mark.parametrize(
+    ("folders", "found"),
+    [
+        (["out_11_05", "out_11_17", "out_12_00"], 2),  # each start's own: behind the loop the last one's is read
+        (["out_11_05", "out_11_17", "log_12_00"], 3),
+        (["seed_1/a", "seed_1/b", "seed_1/c"], 3),
+    ],
+)
+def test_in_the_end_a_folder_with_the_time_in_its_name_has_the_best_files(
+    training: ModuleType, folders: list[str], found: int
+) -> None:
+    for number, (folder, score) in enumerate(zip(folders[:2], (0.4, 0.5), strict=True), 1):
+        save_in(folder, number)
+        end_round(training, score)
+    save_in(folders[2], 3)
+    training._pai.structures = [{"best": 0.3}]
+    training._pai_end_with_files(complete=True)
+    assert held(*(f"{folder}/best.pt" for folder in folders)) == [1, 2, found]
+
+
+def test_in_the_end_folders_of_one_round_that_are_named_alike_keep_their_files(training: ModuleType) -> None:
+    for number in (1, 2):
+        save_in(f"fold_{number}", number)
+    end_round(training, 0.5)
+    save_in("fold_3", 3)
+    training._pai.structures = [{"best": 0.3}]
+    training._pai_end_with_files(complete=True)
+    assert held(*(f"fold_{number}/best.pt" for number in (1, 2, 3))) == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     "which",
     [
