@@ -1284,6 +1284,35 @@ def test_a_rate_that_rests_first_is_waited_for_in_later_rounds_where_it_has_move
 
 
 @pytest.mark.parametrize(
+    ("steps", "turns"),
+    [
+        (lambda number: number < 4, 5),  # as an inner loop over epochs that ends with the plan
+        (lambda number: number % 2, 9),  # every other turn validates alone
+        (lambda number: number < 4 or number > 5, 5),
+        (lambda number: False, 9),  # by no optimizer of torch's
+    ],
+)
+def test_a_turn_past_the_plan_that_trains_nothing_is_the_last(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, steps: Any, turns: int
+) -> None:
+    perforate(initialize=False)
+    helper._pai.model = None
+    said: list[str] = []
+    monkeypatch.setattr(helper, "_pai_end_structure", said.append)
+    seen = []
+    for number in helper.planned_epochs(range(4)):
+        seen.append(number)
+        helper._pai.steps += bool(steps(number))
+        helper._pai.rate_moves.append(False)
+        if number == 8:
+            break
+    assert len(seen) == turns
+    ends = turns == 5
+    assert said == ["The script trains nothing past its planned end"] * ends
+    assert bool(helper._pai_read("planned").get("ends")) is ends
+
+
+@pytest.mark.parametrize(
     ("length", "planned"),
     [
         ({}, False),
