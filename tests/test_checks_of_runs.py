@@ -168,6 +168,25 @@ def test_layers_of_the_round_before_that_the_script_does_not_make(
     ends(r"late.weight was of shape \(2, 2\) before, and is not there now", training.hand_over, 0.5)
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_what_the_script_sets_to_zero_again_is_told(
+    training: Training, capsys: pytest.CaptureFixture[str], again: bool
+) -> None:
+    training.helper._pai_let_restored_weights_win(training.model)
+    first = training.model[0].weight
+    kept = first.data.clone()
+    first.data[0] = 0  # by a mask that it keeps
+    training.step()
+    assert not first.eq(0).any()
+    if again:
+        first.data[0] = 0
+    training.hand_over(0.5)
+    first.data[0] = kept[0]
+    training.step()
+    training.hand_over(0.6)
+    assert capsys.readouterr().out.count("sets to zero again what the round before had trained (0.weight") == again
+
+
 # ---- The optimizer
 
 

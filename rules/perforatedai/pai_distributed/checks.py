@@ -19,6 +19,7 @@ from .optimizer import _pai_parameters_of, _pai_settle_optimizer, _pai_torch_opt
 from .place import _pai_place
 from .process import _pai, _pai_end_if_caught, _pai_fail, _pai_grouped, _pai_say
 from .rates import _pai_registered_optimizer
+from .resume import _pai_tell_zeroed
 from .score_checks import _pai_batch_fault, _pai_repetition_fault, _pai_tolerated
 from .watch import _pai_watch
 
@@ -35,6 +36,7 @@ def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torc
     place = _pai_place()
     evaluated, _pai.evaluated = _pai.evaluated, _pai.evaluated and number is None
     fault = fault or _pai_model_fault(net, place) or _pai_late_fault(net, place)
+    _pai_tell_zeroed(net, place)
     if number is not None:  # as it may be after each step, when reading all parameters takes its time
         fault = fault or _pai_optimizer_fault(net) or _pai_batch_fault(evaluated, place)
         fault = fault or _pai_repetition_fault(score, number, evaluated, place)

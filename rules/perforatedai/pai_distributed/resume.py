@@ -190,6 +190,7 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
         for name, value in itertools.chain(model.named_parameters(), model.named_buffers()):
             old = _pai.restored.get(name, value)
             if old.shape == value.shape and not torch.equal(old.to(value), value):
+                _pai.zeroed[name] = (value == 0) & (old.to(value) != 0)
                 value.data.copy_(old)
                 changed.append(name)
         if changed:
@@ -198,6 +199,19 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
         _pai.ages.clear()
 
     hook = torch.nn.modules.module.register_module_forward_pre_hook(put_back)
+
+
+def _pai_tell_zeroed(net: torch.nn.Module, place: str) -> None:
+    """Say, at the first score, what the script had set to zero as it began, and has again after it was put back."""
+    zeroed, _pai.zeroed = _pai.zeroed, {}
+    known = [(name, value[zeroed[name]]) for name, value in net.named_parameters() if name in zeroed]
+    again = [name for name, value in known if (value == 0).sum() > len(value) / 2]
+    if again:
+        _pai_say(
+            f"{place}: the script sets to zero again what the round before had trained ({again[0]}, ...), as by a mask "
+            "that it keeps beside the model: that begins anew in each round. Register it as a buffer of the model "
+            "before that is perforated, and it goes on"
+        )
 
 
 def _pai_keep(what: str) -> None:

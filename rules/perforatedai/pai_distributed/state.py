@@ -85,6 +85,7 @@ class _PaiState:
         of_library: how many calls of the library are under way that may see its own in the model.
         members: how many walks through parameters or buffers are.
         restored: the weights that this round began with, until its first training batch.
+        zeroed: which of them the script had set to zero by then, until the first score.
         own_shapes: those of the parameters of the script's own layers where the model was loaded, and
         scored_shapes: at the first score; see late.py.
         late: what waits until the model has a place for it, by the library's names, and
@@ -187,6 +188,7 @@ class _PaiState:
     of_library: int = 0
     members: int = 0
     restored: dict[str, torch.Tensor] = field(default_factory=dict)
+    zeroed: dict[str, torch.Tensor] = field(default_factory=dict)
     own_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     scored_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     late: dict[str, torch.Tensor] = field(default_factory=dict)
