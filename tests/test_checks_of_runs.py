@@ -114,6 +114,79 @@ def test_copy_is_not_the_perforated_model(
     assert helper.load_latest_switch(model, None) is model
 
 
+def make(model: Any, name: str = "late") -> None:
+    import torch
+
+    model.add_module(name, torch.nn.Linear(2, 2))
+
+
+def resize(model: Any) -> None:
+    import torch
+
+    model[0].bias = torch.nn.Parameter(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (make, r"late.weight was not there before, and is of shape \(2, 2\) now"),
+        (resize, r"0.bias was of shape \(2,\) before, and is of shape \(1,\) now"),
+        (lambda model: model.__delitem__(1), r"1.weight was of shape \(2, 2\) before, and is not there now"),
+    ],
+)
+def test_layers_that_the_script_changes_as_it_trains(
+    training: Training, ends: Callable[..., None], change: Callable[[Any], None], said: str
+) -> None:
+    training.step()
+    training.hand_over(0.5)
+    change(training.model)
+    ends(f"the script changes the layers of its model as it trains: {said}", training.hand_over, 0.6)
+
+
+def test_layers_that_the_script_makes_before_the_first_score_or_ties(
+    training: Training, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(training.model)
+    training.step()
+    training.hand_over(0.5)
+    assert "No dendrites for late.weight, ...: made after the model was perforated" in capsys.readouterr().out
+    assert set(json.loads(Path("PAI/late.json").read_text())) == {"late.weight", "late.bias"}
+    training.model.late.weight = training.model[1].main_module.weight  # tied
+    training.step()
+    training.hand_over(0.6)
+
+
+def test_layers_of_the_round_before_that_the_script_does_not_make(
+    training: Training, ends: Callable[..., None]
+) -> None:
+    import torch
+
+    training.helper._pai.late = {"late.weight": torch.ones(2, 2), "kept.weight": torch.ones(2, 2)}
+    make(training.model, "kept")
+    training.step()
+    assert training.model.kept.weight.eq(1).all()
+    ends(r"late.weight was of shape \(2, 2\) before, and is not there now", training.hand_over, 0.5)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_what_the_script_sets_to_zero_again_is_told(
+    training: Training, capsys: pytest.CaptureFixture[str], again: bool
+) -> None:
+    training.helper._pai_let_restored_weights_win(training.model)
+    first = training.model[0].weight
+    kept = first.data.clone()
+    first.data[0] = 0  # by a mask that it keeps
+    training.step()
+    assert not first.eq(0).any()
+    if again:
+        first.data[0] = 0
+    training.hand_over(0.5)
+    first.data[0] = kept[0]
+    training.step()
+    training.hand_over(0.6)
+    assert capsys.readouterr().out.count("sets to zero again what the round before had trained (0.weight") == again
+
+
 # ---- The optimizer
 
 

@@ -603,6 +603,26 @@ def test_what_wraps_a_model_that_it_is_given_is_none_of_the_models_beside_it(
     assert [one.name for one in flow.choices.called(call)] == found
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("torch.nn.Linear(2, 2)", ["Net", "wrap"]),
+        ("nets.Net()", ["Net", "wrap"]),
+        ("torch.ones(2)", ["Net"]),
+        ("settings", ["Net"]),
+    ],
+)
+def test_what_wraps_a_model_counts_beside_models_where_the_call_gives_it_one(
+    tmp_path: Path, given: str, found: list[str]
+) -> None:
+    nets = "import torch\nclass Net(torch.nn.Module):\n    def __init__(self, x=None):\n        self.x = x\n"
+    nets += "def wrap(net):\n    return torch.nn.DataParallel(net)\n"
+    main = f"import nets\nimport torch\nx = {given}\nnet = getattr(nets, kind)(x)\n"
+    flow = flow_of(tmp_path, {"main.py": main, "nets.py": nets})
+    (call,) = [one for one in flow.index.calls if isinstance(one.func, cst.Call)]
+    assert [one.name for one in flow.choices.called(call)] == found
+
+
 def test_of_trainers_that_each_wrap_a_model_the_one_is_rewritten_that_the_user_names(tmp_path: Path) -> None:
     other = f"{code(BASE)}\n\n{code(TRAINER)}".replace("from trainer.base import Base\n", "")
     other = other.replace("Base", "OtherBase").replace("Trainer", "Other")

@@ -103,6 +103,12 @@ NUMBERED = {
         given(f"{PART}\npart = Part()\npart.rank = int(os.environ['RANK'])\n{BY_HAND}"),
         ["--rank", "--world-size"],
     ),
+    "options of an object that has another's number by their names": (
+        given(f"{PART}\n    world_size = 0\npart = Part()\n{BY_HAND}").replace(
+            "args = parser.parse_args()", "class Space: pass\nargs = parser.parse_args(namespace=Space())"
+        ),
+        ["--rank", "--world-size"],
+    ),
     "a number": (begun("0", "1"), ["0", "1"]),
     "another variable": (
         begun("rank", before="import os\nrank = int(os.environ['NODE_RANK'])"),
@@ -145,6 +151,11 @@ FINE = {
     "another function gives it": given(f"def tell(a):\n    a.rank = int(os.environ['RANK'])\ntell(args)\n{BY_HAND}"),
     "what holds an object's options is given its value": given(
         PART.replace("self.rank", "self.args.rank") + f"\nPart(args)\n{BY_HAND}"
+    ),
+    "the object that gets the options gives itself its value": given(f"args.set()\n{BY_HAND}").replace(
+        "args = parser.parse_args()",
+        "class Space:\n    def set(self):\n        self.rank = int(os.environ['RANK'])\n"
+        "space = Space()\nargs = parser.parse_args(None, space)",
     ),
     "only without the environment": given(f"if 'RANK' not in os.environ:\n    {SET.splitlines()[0]}\n{GROUP}"),
     "the environment is told only afterwards": given(f"{GROUP}\n{SET}"),

@@ -120,3 +120,60 @@ def test_of_models_that_are_wrapped_apart_from_the_only_epoch_loop_one_is_to_be_
     )
     assert [(one.line, one.code) for one in plan.questions if one.code == "PAI102"] == [(17, "PAI102")]
     assert any("Say which with --model NAME: first or second." in one.message for one in plan.questions)
+
+
+TURNS = code("""
+    import argparse
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    class Trainer:
+        def __init__(self, model, optimizer, teacher=None):
+            self.model, self.optimizer, self.teacher = model, optimizer, teacher
+
+        def train(self):
+            best = 0
+            for epoch in range(9):
+                for x, y in loader:
+                    self.optimizer.zero_grad()
+                    self.model(x).sub(y).mean().backward()
+                    self.optimizer.step()
+                acc = validate(self.model)
+                if acc > best:
+                    best = acc
+
+    def main(args):
+        if args.first:
+            small = Small()
+            small = DDP(small)
+            optimizer = torch.optim.SGD(small.parameters(), lr=0.1)
+            Trainer(small, optimizer).train()
+        if args.second:
+            large = Large()
+            large = DDP(large)
+            adam = torch.optim.Adam(large.parameters())
+            Trainer(large, adam).train()
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--first", action="store_true")
+    parser.add_argument("--second", action="store_true")
+    main(parser.parse_args())
+    """)
+
+
+@pytest.mark.parametrize("model", ["small", "large"])
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("", "", True),
+        ("    if args.second", "    elif args.second", False),  # one of them a run
+        ("Trainer(small, optimizer).train()", "warm_up(small, optimizer)", False),
+        ("Trainer(large, adam)", "Trainer(large, adam, small)", True),  # with the one that is trained before
+    ],
+)
+def test_another_model_that_the_same_run_trains_by_the_same_loop_is_told(
+    tmp_path: Path, model: str, old: str, new: str, told: bool
+) -> None:
+    notes = [note.message for note in plan_of(tmp_path, TURNS.replace(old, new), Options(model=model)).notes]
+    other = {"small": "large", "large": "small"}[model]
+    assert any(f"may train `{other}` in the same run (line" in note for note in notes) is told

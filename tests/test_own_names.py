@@ -283,6 +283,28 @@ def test_buffers_that_a_model_gets_as_it_runs_are_loaded_before_it_has(helper: M
     assert loaded[2].note.equal(torch.ones(2))
 
 
+def test_layers_and_parameters_that_a_model_gets_later_wait_for_it(helper: ModuleType, grown: Any) -> None:
+    import torch
+
+    def get(module: Any, value: float) -> None:
+        module[2].graph = torch.nn.Sequential(torch.nn.BatchNorm1d(2))
+        module[2].graph[0].weight.data.fill_(value)
+        module[2].register_parameter("scale", torch.nn.Parameter(torch.full((2,), value)))
+
+    get(grown, 7.0)
+    helper.UPA.save_net(grown, "PAI", "kept")
+    del grown[2].graph, grown[2].scale
+    helper._pai.late_parameters = {"2.scale": None}
+    helper.UPA.load_net(grown, "PAI", "kept")
+    helper._pai_give_late(grown)
+    assert {"graph", "scale"}.isdisjoint(dir(grown[2]))
+    get(grown, 0.0)
+    helper._pai_give_late(grown)
+    assert grown[2].graph[0].weight.tolist() == grown[2].scale.tolist() == [7.0, 7.0]
+    assert isinstance(grown[2].scale, torch.nn.Parameter)
+    assert not helper._pai.late
+
+
 @pytest.mark.parametrize("which", ["model", "grown"])
 def test_replicas_have_the_modules_of_the_library(
     which: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -941,6 +941,76 @@ def test_files_of_one_path_below_the_start_folder_and_below_the_root_are_two(
     assert held(str(outside), str(below)) == [0, 1]
 
 
+@pytest.mark.parametrize("gone", ["renamed", "moved away", "removed"])
+def test_a_file_of_before_the_training_that_the_script_takes_away_is_there_in_the_next_round(
+    training: ModuleType, tmp_path: Path, gone: str
+) -> None:
+    import torch
+
+    training._pai.steps = 0
+    (tmp_path / "old").mkdir()
+    Path("best.pt").write_text("0")
+    os.utime("best.pt", (1, 1))
+    training._pai.steps = 1
+
+    def take(number: int) -> None:
+        if gone == "removed":
+            os.remove("best.pt")
+        elif gone == "renamed":
+            os.rename("best.pt", "last.pt")
+        else:
+            shutil.move("best.pt", "old")
+        torch.save(number, "best.pt")
+
+    for number in (1, 2):
+        take(number)
+        end_round(training, 0.5)
+        assert Path("best.pt").read_text() == "0"
+        Path("old/best.pt").unlink(missing_ok=True)
+    take(3)
+    training._pai.structures = [{"best": 0.6}]
+    training._pai_end_with_files(complete=True)
+    assert held("best.pt") == [3]
+
+
+def save_in(folder: str, number: int) -> None:
+    """Save as a round does, in a folder with the time in its name, say."""
+    import torch
+
+    os.makedirs(folder)
+    torch.save(number, f"{folder}/best.pt")
+
+
+@pytest.mark.parametrize(
+    ("folders", "found"),
+    [
+        (["out_11_05", "out_11_17", "out_12_00"], 2),  # each start's own: behind the loop the last one's is read
+        (["out_11_05", "out_11_17", "log_12_00"], 3),
+        (["seed_1/a", "seed_1/b", "seed_1/c"], 3),
+    ],
+)
+def test_in_the_end_a_folder_with_the_time_in_its_name_has_the_best_files(
+    training: ModuleType, folders: list[str], found: int
+) -> None:
+    for number, (folder, score) in enumerate(zip(folders[:2], (0.4, 0.5), strict=True), 1):
+        save_in(folder, number)
+        end_round(training, score)
+    save_in(folders[2], 3)
+    training._pai.structures = [{"best": 0.3}]
+    training._pai_end_with_files(complete=True)
+    assert held(*(f"{folder}/best.pt" for folder in folders)) == [1, 2, found]
+
+
+def test_in_the_end_folders_of_one_round_that_are_named_alike_keep_their_files(training: ModuleType) -> None:
+    for number in (1, 2):
+        save_in(f"fold_{number}", number)
+    end_round(training, 0.5)
+    save_in("fold_3", 3)
+    training._pai.structures = [{"best": 0.3}]
+    training._pai_end_with_files(complete=True)
+    assert held(*(f"fold_{number}/best.pt" for number in (1, 2, 3))) == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     "which",
     [
@@ -1228,6 +1298,35 @@ def test_a_rate_that_rests_first_is_waited_for_in_later_rounds_where_it_has_move
                 break
     helper._pai.rate_moves, helper._pai.rate_moved, helper._pai.switch_time = rests, False, switch
     assert helper._pai_is_planned() is planned
+
+
+@pytest.mark.parametrize(
+    ("steps", "turns"),
+    [
+        (lambda number: number < 4, 5),  # as an inner loop over epochs that ends with the plan
+        (lambda number: number % 2, 9),  # every other turn validates alone
+        (lambda number: number < 4 or number > 5, 5),
+        (lambda number: False, 9),  # by no optimizer of torch's
+    ],
+)
+def test_a_turn_past_the_plan_that_trains_nothing_is_the_last(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, steps: Any, turns: int
+) -> None:
+    perforate(initialize=False)
+    helper._pai.model = None
+    said: list[str] = []
+    monkeypatch.setattr(helper, "_pai_end_structure", said.append)
+    seen = []
+    for number in helper.planned_epochs(range(4)):
+        seen.append(number)
+        helper._pai.steps += bool(steps(number))
+        helper._pai.rate_moves.append(False)
+        if number == 8:
+            break
+    assert len(seen) == turns
+    ends = turns == 5
+    assert said == ["The script trains nothing past its planned end"] * ends
+    assert bool(helper._pai_read("planned").get("ends")) is ends
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ _TELLING = frozenset(
 _TEXTS = frozenset(
     {"items", "vars", "sorted", "str", "repr", "format", "len", "get_rank", "ljust", "rjust", "keys", "type"}
 )
-_PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
+PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 
 
 def _reads(call: cst.Call, flow: Flow) -> bool:
@@ -33,7 +33,7 @@ def _reads(call: cst.Call, flow: Flow) -> bool:
 
     Nor one that it has under a name, and to which it adds nothing: `main(["--lr", "0.1"])`.
     """
-    if method_name(call) not in _PARSE_METHODS:
+    if method_name(call) not in PARSE_METHODS:
         return False
     given, index = argument(call, "args", 0), flow.index
     if given is None:
@@ -50,7 +50,7 @@ def _reads(call: cst.Call, flow: Flow) -> bool:
 
 def is_namespace(node: cst.BaseExpression, flow: Flow) -> bool:
     """Whether an expression parses the command line and gives its options, in no object that it is given for them."""
-    if not isinstance(node, cst.Call) or method_name(node) not in _PARSE_METHODS or flow.called(node) is not None:
+    if not isinstance(node, cst.Call) or method_name(node) not in PARSE_METHODS or flow.called(node) is not None:
         return False
     parser, scope = receiver(node), flow.index.scope_of(node)
     made = [one.node for one in flow.deep_origins(parser, scope)] if parser is not None else []
@@ -68,7 +68,7 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
         return []
     parsed = {
         origin
-        for call, parser in index.method_calls(*_PARSE_METHODS)
+        for call, parser in index.method_calls(*PARSE_METHODS)
         if _reads(call, flow)
         for origin in flow.deep_origins(parser, index.scope_of(call))
     }
@@ -85,7 +85,7 @@ def first_reading(index: Index, flow: Flow) -> Statement | None:
 
     That may be an import of a module that reads it as it is imported, perhaps by another one.
     """
-    reading: list[cst.CSTNode] = [call for call, _ in index.method_calls(*_PARSE_METHODS) if _reads(call, flow)]
+    reading: list[cst.CSTNode] = [call for call, _ in index.method_calls(*PARSE_METHODS) if _reads(call, flow)]
     words = [*index.nodes_of(cst.Attribute), *index.nodes_of(cst.Name)]
     reading += [node for node in words if index.qualified(node) == "sys.argv" and not _is_own_name(index, node)]
     ways = [way for one in reading for way in flow.leading(index.statement(one))]
@@ -127,7 +127,7 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     parser = Parser(node=last.node, index=index, target=target, options=frozenset(options))
     reading = [
         call
-        for call, parsing in index.method_calls(*_PARSE_METHODS)
+        for call, parsing in index.method_calls(*PARSE_METHODS)
         if _reads(call, flow) and Origin(construction) in flow.deep_origins(parsing, index.scope_of(call))
     ]
     elsewhere = [call for call in reading if index.file(call) is not index.entry]

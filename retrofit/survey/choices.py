@@ -144,7 +144,7 @@ class Choices:
 
         Of those that a name made at run time finds, they are the ones that take the call's arguments; where it gives
         none that is written down, nothing tells which are meant, but of methods that train. What wraps a model that it
-        is given lies beside models, and is none.
+        is given lies beside models, and is none, unless the call gives it one.
         """
         found = self.of(call.func, self._index.scope_of(call))
         if self._lookups.found.isdisjoint(found):
@@ -153,7 +153,16 @@ class Choices:
         fitting = [one for one in found if told and self._accepts(one, call)]
         roots = {self._flow.root(one) for one in fitting if one.kind == "class"}
         models = any(one.startswith("torch.nn.") for one in roots - self._index.knowledge.named(Wraps).keys())
-        return [one for one in fitting if not models or one not in self._wrapping]
+        if not models or self._wrapping.isdisjoint(fitting) or any(self._makes_model(arg.value) for arg in call.args):
+            return fitting
+        return [one for one in fitting if one not in self._wrapping]
+
+    def _makes_model(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a model, as far as the class of which it is made tells."""
+        made = self._flow.origins(node, self._index.scope_of(node))
+        calls = [origin.node for origin in made if isinstance(origin.node, cst.Call)]
+        kinds = [(self._flow.class_made(call), self._flow.class_called(call)) for call in calls]
+        return any((self._flow.root(kind) if kind else name).startswith("torch.nn.") for kind, name in kinds)
 
     @cached_property
     def _wrapping(self) -> set[Scope]:

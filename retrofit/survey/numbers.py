@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import libcst as cst
 
-from retrofit.survey.arguments import read_as, spellings
+from retrofit.survey.arguments import PARSE_METHODS, read_as, spellings
 from retrofit.survey.conditions import never_runs
 from retrofit.survey.displays import item_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.nodes import argument, dotted, names_in
 from retrofit.survey.origins import Origin
-from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.argument import ProcessNumber
 
 #: What a communicator of mpi4py says, and by which variable torchrun says it.
@@ -223,11 +223,19 @@ class Numbers:
     def _changed(self, option: str) -> bool:
         """Whether an option has another value before the process group tells it.
 
-        What an object of a class of the project has by its name is none: it would have been followed.
+        What an object of a class of the project has by its name is none, as it would have been followed, unless it is
+        the one that the options are put into.
         """
         told = [b for b in self._index.bindings if b.target.rpartition(".")[2] == option and "." in b.target]
-        told = [b for b in told if self._flow.member(b.target, b.statement.scope)[1] != f"self.{option}"]
-        return any(b.value is None or not self._of_group(b.value) for b in told)
+        given = [argument(call, "namespace", 1) for call, _ in self._index.method_calls(*PARSE_METHODS)]
+        made = [o.node for one in given if one is not None for o in self._flow.origins(one, self._index.scope_of(one))]
+        spaces = {self._flow.class_made(one) for one in made} - {None}
+
+        def counts(b: Binding) -> bool:
+            other = self._flow.member(b.target, b.statement.scope)[1] == f"self.{option}"
+            return not other or b.statement.scope.enclosing_class in spaces
+
+        return any(b.value is None or not self._of_group(b.value) for b in filter(counts, told))
 
     def _of_group(self, node: cst.BaseExpression) -> bool:
         """Whether a process group tells a number, which it was given before."""

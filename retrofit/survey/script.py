@@ -89,6 +89,7 @@ from retrofit.survey.trainings import (
     note_calls_again,
     of_optimizer,
     of_other_models,
+    trained_beside,
     trained_instead,
     trained_too,
     without_unmeasured,
@@ -418,7 +419,9 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
         script.other_models = [] if named else told_apart([wrappers for _, wrappers in eligible])
         others = [w for group in groups if group not in named for w in group[1]]
         groups = named
-        script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
+        mine = [w for _, wrappers in groups for w in wrappers]
+        script.other_ways = in_place_of(others, mine, script.loops, flow)
+        script.trained_beside = trained_beside(others, mine, script.loops, flow)
         chosen = {origin for origins, _ in groups for origin in origins}
         script.part_of_other = any(is_made_of(one, chosen, flow) for one in script.other_ways[:1])
     groups = _trained(groups, script, flow)

@@ -25,6 +25,7 @@ from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.wrappers import wrapped_origins
 
 
 def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> list[EpochLoop]:
@@ -164,6 +165,44 @@ def in_place_of(others: list[Wrapper], chosen: list[Wrapper], loops: list[EpochL
         if all(exclude_one_another([one, mine], flow) for mine in chosen)
         and any(_before(one, loop, flow) and _before(mine, loop, flow) for loop in loops for mine in chosen)
     ]
+
+
+def trained_beside(others: list[Wrapper], chosen: list[Wrapper], loops: list[EpochLoop], flow: Flow) -> list[Wrapper]:
+    """Return which of other models a run may train as well, by another call that leads to the chosen one's epoch loop.
+
+    Args:
+        others: their wrappers.
+        chosen: those of the chosen model.
+        loops: the epoch loops.
+    """
+    begun = {scope for loop in loops for scope in ways_to(loop.statement, flow)}
+    given = [[_given_in(call, flow) for call in flow.callers(scope)] for scope in begun]
+    mine = {origin for one in chosen for origin in wrapped_origins(one, flow)}
+
+    def differ(calls: list[set[Origin]], other: set[Origin]) -> bool:
+        """Whether calls of one function are given another model each, or one of them both."""
+        held = {(mine.isdisjoint(found), other.isdisjoint(found)) for found in calls}
+        return len(held - {(True, True)}) > 1
+
+    return [
+        one
+        for one in others
+        if any(differ(calls, wrapped_origins(one, flow)) for calls in given)
+        and not exclude_one_another([one, *chosen], flow)
+    ]
+
+
+def _given_in(call: cst.Call, flow: Flow) -> set[Origin]:
+    """Return where all is made that a call is given, also in the object whose method it calls."""
+    found: set[Origin] = set()
+    holder = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+    for node in (*holder, *(arg.value for arg in call.args)):
+        made = flow.deep_origins(node, flow.index.scope_of(call))
+        found |= made
+        inner = [arg.value for origin in made if isinstance(origin.node, cst.Call) for arg in origin.node.args]
+        for one in inner:
+            found |= flow.deep_origins(one, flow.index.scope_of(one))
+    return found
 
 
 def is_made_of(whole: Wrapper, parts: Collection[Origin], flow: Flow) -> bool:

@@ -137,6 +137,7 @@ class Script(Site):
         trained_before: where other models are wrapped that the same run trains before the chosen one.
         trained_after: the same of those that it trains after that, in the process that starts the training's own.
         other_ways: the same of those that a run trains instead of the chosen one, in the same epoch loop.
+        trained_beside: the same of those that a run may train as well, by another call that leads to that loop.
         part_of_other: whether the chosen model is a part of the first of them.
         within: parts of the wrapped model that are wrapped by themselves, beside which another optimizer trains others.
         answers: what tells each of several wrapped models from the others, as far as something does.
@@ -208,6 +209,7 @@ class Script(Site):
     trained_before: list[Wrapper] = field(default_factory=list)
     trained_after: list[Wrapper] = field(default_factory=list)
     other_ways: list[Wrapper] = field(default_factory=list)
+    trained_beside: list[Wrapper] = field(default_factory=list)
     part_of_other: bool = False
     within: list[Wrapper] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)

@@ -11,6 +11,7 @@ from perforatedai import globals_perforatedai as GPA
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from .late import _pai_give_late, _pai_late_fault
 from .layers import _pai_layers
 from .meeting import _pai_meet
 from .near import _pai_release
@@ -18,6 +19,7 @@ from .optimizer import _pai_parameters_of, _pai_settle_optimizer, _pai_torch_opt
 from .place import _pai_place
 from .process import _pai, _pai_end_if_caught, _pai_fail, _pai_grouped, _pai_say
 from .rates import _pai_registered_optimizer
+from .resume import _pai_tell_zeroed
 from .score_checks import _pai_batch_fault, _pai_repetition_fault, _pai_tolerated
 from .watch import _pai_watch
 
@@ -33,7 +35,8 @@ def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torc
     """
     place = _pai_place()
     evaluated, _pai.evaluated = _pai.evaluated, _pai.evaluated and number is None
-    fault = fault or _pai_model_fault(net, place)
+    fault = fault or _pai_model_fault(net, place) or _pai_late_fault(net, place)
+    _pai_tell_zeroed(net, place)
     if number is not None:  # as it may be after each step, when reading all parameters takes its time
         fault = fault or _pai_optimizer_fault(net) or _pai_batch_fault(evaluated, place)
         fault = fault or _pai_repetition_fault(score, number, evaluated, place)
@@ -79,6 +82,8 @@ def _pai_note_beginning(*_: Any) -> None:
     """Optimizer hook: remember the parameters from before the first step, and settle which optimizer is known."""
     _pai_end_if_caught()
     _pai_settle_optimizer()
+    if _pai.model is not None:
+        _pai_give_late(_pai.model)
     if not _pai.weights and _pai.model is not None:
         _pai.weights = _pai_weights(_pai.model)
         _pai.sampled = _pai_averaged_parameters(_pai.model) if _pai_grouped() else []

@@ -82,8 +82,12 @@ def _pai_trains() -> bool:
     return bool(trains) and not _pai.of_library and torch.utils.data.get_worker_info() is None
 
 
-def _pai_note_file(file: Any) -> None:
-    """Note a file, or the path of one, before the script saves in it; what was there before the first round is kept."""
+def _pai_note_file(file: Any, *, stays: bool = False) -> None:
+    """Note a file, or the path of one, before the script saves in it; what was there before the first round is kept.
+
+    Args:
+        stays: the script is to find it there all the same, as to rename it.
+    """
     file = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
     if not _pai_trains() or not isinstance(file, (str, os.PathLike)):
         return
@@ -92,25 +96,29 @@ def _pai_note_file(file: Any) -> None:
         if path in _pai.files or os.path.join(os.path.realpath(os.path.dirname(path)), "").startswith(save):
             return
         if os.path.lexists(path) and not os.path.isdir(path) and not _pai_is_since_beginning(path):
-            _pai_move(path, _pai_place_for(path, "first"))
+            _pai_move(path, _pai_place_for(path, "first"), stays=stays)
         _pai.files[path] = None
         _pai.folders.add(os.path.dirname(path))
         with open(os.path.join(_pai_folder(), f"files_{_pai.switch_number}_{_pai_rank()}.jsonl"), "a") as known:
             known.write(f"{json.dumps(_pai_name(path))}\n")
 
 
-def _pai_move(path: str, place: str) -> bool:
-    """Move a file, in place of another one, and say where that fails: whether it is there."""
+def _pai_move(path: str, place: str, *, stays: bool = False) -> bool:
+    """Move a file, in place of another one, or give it another name besides; say where that fails: whether it is there.
+
+    Args:
+        stays: whether it keeps its own name as well.
+    """
     _pai_follows.busy = True
     try:
         os.makedirs(os.path.dirname(place), exist_ok=True)
         try:
-            os.replace(path, place)  # also a link to a folder, by itself
+            (os.link if stays else os.replace)(path, place)  # also a link to a folder, by itself
         except OSError as error:
-            if error.errno != errno.EXDEV:
+            if error.errno not in (errno.EXDEV, errno.EPERM, errno.ENOTSUP):
                 raise
-            shutil.move(path, place)
-    except FileNotFoundError:  # another rank was faster
+            (shutil.copy2 if stays else shutil.move)(path, place)
+    except (FileNotFoundError, FileExistsError):  # another rank was faster
         return False
     except OSError as error:
         _pai_say(f"{path} cannot be moved to {place} ({error})")
@@ -130,14 +138,20 @@ def _pai_follow(event: str, arguments: tuple[Any, ...]) -> None:
     """Audit hook: note what is written anew before it is, as a list of the best checkpoints, which names some of them.
 
     So are copies, as that of the newest for the best, and links. Of other folders than the one where training was
-    started only those count that hold such a file.
+    started only those count that hold such a file. One of before that goes is there again for the next round.
     """
-    if event not in ("open", "os.mkdir", "shutil.copyfile", "os.rename", "os.link", "os.symlink"):
+    if event not in ("open", "os.mkdir", "shutil.copyfile", "os.rename", "os.remove", "os.link", "os.symlink"):
         return
     if not _pai.steps or getattr(_pai_follows, "busy", False):
         return
     with contextlib.suppress(OSError, TypeError, ValueError):  # which the script's own call raises as well
-        if event not in ("open", "os.mkdir"):
+        if event in ("os.remove", "os.rename") and os.path.isfile(arguments[0]) and arguments[-1] == -1:
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            if _pai_is_of_script(path) and not _pai_is_since_beginning(path):
+                _pai_note_file(path, stays=True)
+        if event == "os.remove":
+            pass
+        elif event not in ("open", "os.mkdir"):
             _pai_find_file(arguments[0])
             _pai_follow_file(event, *map(os.fsdecode, arguments[:2]))
         elif event == "open" and isinstance(arguments[1], str) and arguments[1].startswith("r"):
@@ -250,6 +264,30 @@ def _pai_end_with_files(*, complete: bool) -> None:
     _pai.files = {}
 
 
+def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], newest: float) -> None:
+    """Have the best files also in the folder of the last round, where each start makes one with the time in its name.
+
+    The script reads them there when its training is over. Of folders that are named alike but for numbers it is the
+    one that the best round has used, where that and the last round have used one each.
+    """
+    best = _pai_best_of([{"best": one} for one in aside.values()])
+    if not aside or _pai_better(newest, best) == newest:
+        return
+    found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for path in {**here, **aside}:
+        folder, name = os.path.split(path)
+        of_last, of_best = found.setdefault((re.sub(r"\d+", "0", folder), name), ([], []))
+        if aside.get(path) == best and os.path.isfile(path):
+            of_best.append(path)
+        elif path in here and path not in aside and os.path.isfile(path):
+            of_last.append(path)
+    for of_last, of_best in found.values():
+        if len(of_last) == len(of_best) == 1:
+            shutil.copy2(*of_best, *of_last)
+            last, best_one = os.path.relpath(of_last[0]), os.path.relpath(of_best[0])
+            _pai_say(f"{last} is now what the round with the best score has saved as {best_one}")
+
+
 def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
     back, left = [], False
     for path, best in _pai_aside().items():
@@ -257,6 +295,7 @@ def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
         if gone and os.path.lexists(_pai_place_for(path)):
             left = not _pai_move(_pai_place_for(path), path) or left
             back.append(path)
+    _pai_bring_to_last_folder(_pai_aside(), here, newest)
     if back:
         _pai_say(
             f"What an earlier round has saved ({os.path.relpath(back[0])}{', ...' if back[1:] else ''}) is back in its "

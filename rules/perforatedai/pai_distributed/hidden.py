@@ -9,7 +9,7 @@ import torch
 from perforatedai import utils_perforatedai as UPA
 
 from .layers import _pai_layers, _pai_twin
-from .names import _pai_as_library, _pai_is_of_library, _pai_resting
+from .names import _pai_as_library, _pai_resting
 from .process import _pai, _pai_device
 
 
@@ -118,27 +118,3 @@ def _pai_shown(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 UPA.save_net, UPA.load_net = _pai_shown(UPA.save_net), _pai_shown(UPA.load_net)
-_pai_load_names = UPA.load_net_from_dict
-
-
-def _pai_load_late_buffers(net: torch.nn.Module, state: dict[str, torch.Tensor]) -> Any:
-    """Load what the library has saved, with the buffers that the script's modules get, or of another size, as they run.
-
-    A new process has no place for them yet, for which the library would open a debugger (measured).
-    """
-    for name, value in state.items():
-        path, _, last = name.rpartition(".")
-        try:
-            module = net.get_submodule(path)
-        except AttributeError:  # of dendrites to come
-            continue
-        own = module._buffers.get(last)
-        taken = last not in module._buffers and hasattr(module, last)
-        if taken or last == "tracker_string" or _pai_is_of_library(module):
-            continue
-        if own is None or own.shape != value.shape:
-            module._buffers[last] = torch.empty_like(value, device=None if own is None else own.device)
-    return _pai_load_names(net, state)
-
-
-UPA.load_net_from_dict = _pai_load_late_buffers

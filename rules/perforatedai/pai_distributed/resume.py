@@ -20,6 +20,7 @@ import torch
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file
+from .late import _pai_give_late
 from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
@@ -52,6 +53,7 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
         _pai_keep("The model keeps its weights: what the script loads is of another structure or round")
     elif "new" in ages:
         _pai.restored.clear()
+        _pai.late.clear()
         _pai.continues = True
 
 
@@ -173,9 +175,13 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
 
     def put_back(module: torch.nn.Module, _inputs: Any) -> None:
         # Not as a hook of the model: torch.compile would bake it in. Its own call is seen here, as DDP's is.
-        if torch.compiler.is_compiling() or not (model.training and torch.is_grad_enabled()):
+        trains = model.training and torch.is_grad_enabled()
+        if torch.compiler.is_compiling() or not (trains or _pai.late):
             return
         if module not in own and all(part is not model for part in module.modules()):
+            return
+        _pai_give_late(model)
+        if not trains:
             return
         hook.remove()
         _pai_begin_round()
@@ -184,6 +190,7 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
         for name, value in itertools.chain(model.named_parameters(), model.named_buffers()):
             old = _pai.restored.get(name, value)
             if old.shape == value.shape and not torch.equal(old.to(value), value):
+                _pai.zeroed[name] = (value == 0) & (old.to(value) != 0)
                 value.data.copy_(old)
                 changed.append(name)
         if changed:
@@ -192,6 +199,19 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
         _pai.ages.clear()
 
     hook = torch.nn.modules.module.register_module_forward_pre_hook(put_back)
+
+
+def _pai_tell_zeroed(net: torch.nn.Module, place: str) -> None:
+    """Say, at the first score, what the script had set to zero as it began, and has again after it was put back."""
+    zeroed, _pai.zeroed = _pai.zeroed, {}
+    known = [(name, value[zeroed[name]]) for name, value in net.named_parameters() if name in zeroed]
+    again = [name for name, value in known if (value == 0).sum() > len(value) / 2]
+    if again:
+        _pai_say(
+            f"{place}: the script sets to zero again what the round before had trained ({again[0]}, ...), as by a mask "
+            "that it keeps beside the model: that begins anew in each round. Register it as a buffer of the model "
+            "before that is perforated, and it goes on"
+        )
 
 
 def _pai_keep(what: str) -> None:

@@ -6,7 +6,7 @@ import multiprocessing
 import multiprocessing.process
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
@@ -58,10 +58,12 @@ def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[
     _pai_watch_loggers()
     previous, epoch, number = None, None, 0
     turns = {0: 0}  # in which the first, second ... score came
+    steps = [_pai.steps]  # by the end of each turn
     for number, following in enumerate(planned, start=1):
         previous, epoch = epoch, following
         yield epoch
         turns.setdefault(len(_pai.rate_moves), number)
+        steps.append(_pai.steps)
     if not number and not initializing() and load_folder() is None:
         return  # no epoch is planned, as where the script only evaluates
     if initializing():
@@ -80,11 +82,17 @@ def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[
         f"score has not improved {GPA.pc.get_n_epochs_to_switch()} times in a row"
     )
     step = epoch - previous if isinstance(previous, int) else 1
+    idle = max(len(list(same)) for _, same in groupby(steps))
     between = [after - before for before, after in pairwise(scored)] or [number]
     while number - max(turns.values()) <= 2 * max(between):
         epoch, number = epoch + step, number + 1
         yield epoch
         turns.setdefault(len(_pai.rate_moves), number)
+        steps.append(_pai.steps)
+        if _pai_of_rank_0(steps[0] < steps[-1] == steps[-idle - 1])[0]:  # as an inner loop may end with the plan
+            _pai_write("planned", {**_pai_read("planned"), "ends": True})
+            _pai_end_structure("The script trains nothing past its planned end")
+            return
     _pai_end_structure(f"No validation score has come for {number - max(turns.values())} turns of the training loop")
 
 

@@ -86,6 +86,11 @@ class _PaiState:
         of_library: how many calls of the library are under way that may see its own in the model.
         members: how many walks through parameters or buffers are.
         restored: the weights that this round began with, until its first training batch.
+        zeroed: which of them the script had set to zero by then, until the first score.
+        own_shapes: those of the parameters of the script's own layers where the model was loaded, and
+        scored_shapes: at the first score; see late.py.
+        late: what waits until the model has a place for it, by the library's names, and
+        late_parameters: the parameters that the round before had only by its first score.
         rounds: when a structure has been trained enough: "history", "planned" or ""; see configure_library.
         by_clock: whether the script validates when so much time has passed; see there.
         past_end: whether training goes on past its planned end.
@@ -184,6 +189,11 @@ class _PaiState:
     of_library: int = 0
     members: int = 0
     restored: dict[str, torch.Tensor] = field(default_factory=dict)
+    zeroed: dict[str, torch.Tensor] = field(default_factory=dict)
+    own_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    scored_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    late: dict[str, torch.Tensor] = field(default_factory=dict)
+    late_parameters: dict[str, Any] = field(default_factory=dict)
     rounds: str = ""
     by_clock: bool = False
     left: bool = False

@@ -17,6 +17,7 @@ from .checks import _pai_check_perforated
 from .continuity import _pai_read_rounds
 from .files import _pai_begin_with_files, _pai_follow_files
 from .hidden import _pai_hide
+from .late import _pai_own_shapes
 from .layers import (
     _pai_copies,
     _pai_freeze_averages,
@@ -94,6 +95,7 @@ def load_latest_switch(
     _pai_follow_files()
     _pai.frozen.update(_pai_read("frozen_layers", begins=True))
     _pai_leave_frozen_layers_out(model)
+    _pai.own_shapes = _pai_own_shapes(model)
     _pai.untrainable = _pai_initialization_fault(model, save)
     if _pai.untrainable:
         GPA.pai_tracker.initialize_tracker_settings = lambda: None  # it would read what is not there
@@ -113,6 +115,7 @@ def load_latest_switch(
         _pai_say(f"Starting from the beginning: {folder} has no switch_N.pt that can be read")
         return model
     path = os.path.join(folder, f"switch_{number}.pt")
+    _pai.late_parameters = _pai_read("late", begins=True)
     device = _pai_device(model)  # the library moves the model to its own
     # what the script draws next is as in the first round
     with torch.random.fork_rng(devices=[]), _pai_near_folder(folder, f"switch_{number}.pt") as near:
@@ -143,25 +146,29 @@ def _pai_newest_switch(model: torch.nn.Module, folder: str) -> int | None:
     """
     names = os.listdir(folder) if os.path.isdir(folder) else []
     numbers = [int(match[1]) for name in names if (match := re.fullmatch(r"switch_(\d+)\.pt", name))]
+    unsaved = tuple(name.lstrip(".") for name in GPA.pc.get_module_names_to_not_save())
     for number in sorted(numbers, reverse=True):
         path = os.path.join(folder, f"switch_{number}.pt")
         try:
             # Compares the header with the length: a file cut short shows before the model changes.
             with safetensors.safe_open(_pai_near(path), framework="pt") as file:
-                shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+                shapes = {
+                    name.replace("main_module.", ""): tuple(file.get_slice(name).get_shape())
+                    for name in file.keys()  # noqa: SIM118
+                }
         except (OSError, safetensors.SafetensorError) as error:
             _pai_say(f"{path} cannot be read ({error}); falling back to the one before it")
             continue
-        for layer in _pai_layers(model):
-            for name, own in layer.main_module.named_parameters():
-                shape = shapes.get(f"{layer.name.lstrip('.')}.main_module.{name}")
-                if shape != tuple(own.shape):
-                    there = f"{name} of shape {shape}" if shape else f"no {name}"
-                    _pai_fail(
-                        f"{path} is of another model: its layer {layer.name.lstrip('.')} has {there}, this model's one "
-                        f"of shape {tuple(own.shape)}. Go on with the model that training began with, or move {folder} "
-                        "away to train this one from the beginning"
-                    )
+        for name, shape in _pai.own_shapes.items():
+            there = shapes.get(name)
+            if there != shape and (there or GPA.pc.get_strict_loading()) and not name.startswith(unsaved):
+                owner, _, last = name.rpartition(".")
+                found = f"{last} of shape {there}" if there else f"no {last}"
+                _pai_fail(
+                    f"{path} is of another model: its layer {owner} has {found}, this model's one of shape {shape}. Go "
+                    f"on with the model that training began with, or move {folder} away to train this one from the "
+                    "beginning"
+                )
         return number
     return None
 
