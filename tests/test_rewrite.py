@@ -1976,6 +1976,7 @@ def test_ranks_that_end_their_turn_early_hand_the_score_over_there(tmp_path: Pat
     assert plan.questions == []
     changed = rewritten(plan)
     call = left.replace("REPORT", "pai_distributed.report_validation_score(acc")
+    early = call.replace("acc, model", "acc, model, early=True")
     assert changed.count("report_validation_score") == 2
-    assert f"    if rank != 0:\n{indent(call, ' ' * 8)}\n        continue\n" in changed
+    assert f"    if rank != 0:\n{indent(early, ' ' * 8)}\n        continue\n" in changed
     assert f"        torch.save(model, 'b')\n{indent(call, ' ' * 4)}\n" in changed
