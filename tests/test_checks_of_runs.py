@@ -688,6 +688,11 @@ def test_fault_of_a_rank_ends_all(tmp_path: Path) -> None:
     assert [line.partition(": the score")[0] for line in said(run)] == [f"Rank 1: {place}"]
 
 
+def test_a_rank_that_hands_its_score_over_early(tmp_path: Path) -> None:
+    run = launch(tmp_path, "early", script="hand_over.py", ranks=2)
+    assert (said(run), re.findall(r"score (.*)", run.output)) == ([], ["0.5", "0.5"])
+
+
 def test_the_score_of_rank_0_alone(tmp_path: Path) -> None:
     run = launch(tmp_path, "of rank 0", script="hand_over.py", ranks=2)
     assert re.findall(r"score (.*)", run.output) == ["0.25", "0.25"]

@@ -6,6 +6,7 @@ import codecs
 import re
 import tempfile
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from hypothesis import given, settings
@@ -1541,3 +1542,21 @@ def test_average_of_the_weights_is_refused_where_the_model_is_restructured_in_it
     plan = plan_of(tmp_path, text, IN_PROCESS)
     assert not plan.questions
     assert "PAI114" in [note.code for note in plan.notes]
+
+
+@pytest.mark.parametrize(
+    ("after", "left"), [("", "REPORT, model)"), ("test(model)", "if REPORT, model, leave=False):\n    break")]
+)
+def test_ranks_that_end_their_turn_early_hand_the_score_over_there(tmp_path: Path, after: str, left: str) -> None:
+    epoch = (
+        "acc = evaluate(model)\nif rank != 0:\n    continue\nif acc > best:\n    best = acc\n    torch.save(model, 'b')"
+    )
+    text = script(epoch, f"{MEASURED}\nrank, best = dist.get_rank(), 0", after)
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    changed = rewritten(plan)
+    call = left.replace("REPORT", "pai_distributed.report_validation_score(acc")
+    early = call.replace("acc, model", "acc, model, early=True")
+    assert changed.count("report_validation_score") == 2
+    assert f"    if rank != 0:\n{indent(early, ' ' * 8)}\n        continue\n" in changed
+    assert f"        torch.save(model, 'b')\n{indent(call, ' ' * 4)}\n" in changed

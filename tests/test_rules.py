@@ -26,7 +26,7 @@ SITES = {
     "script", "wrapper", "model", "optimizer", "rebuilding", "scheduler", "step", "backward", "score", "parser",
     "framework", "detour", "local-rank", "resume", "kept-score", "budget", "decay", "overrun", "rate-end", "assertion",
     "stale-load", "module-count", "new-folder", "resumption", "block", "epoch-loop", "edited-file", "unnamed-model",
-    "follower", "minimum", "stop", "trial", "planned-count", "earlier-score",
+    "follower", "minimum", "stop", "trial", "planned-count", "earlier-score", "early-end",
 }  # fmt: skip
 
 #: Rules about what stands beside the script; they only explain it.

@@ -4502,6 +4502,33 @@ def test_item_that_is_compared_in_either_direction_counts_in_both(old: str, new:
     assert (score.index.source.code(there) if there is not None else "", score.value) == (made, value)
 
 
+@pytest.mark.parametrize(
+    ("added", "value"),
+    [
+        pytest.param(
+            "if rank == 0:\n    log.update(run(model))", "log['acc'] if 'acc' in log else None", id="by some ranks"
+        ),
+        pytest.param(
+            "if epoch % 5 == 0:\n    log.update(run(model))", "log['acc'] if 'acc' in log else None", id="at times"
+        ),
+        pytest.param("log.update(run(model))", "log['acc']", id="always"),
+        pytest.param(
+            "log.update(run(model))\nif rank == 0:\n    log.update(other(model))", "log['acc']", id="and more"
+        ),
+        pytest.param(
+            "log['acc'] = run(model)\nif rank == 0:\n    log.update(other(model))", "log['acc']", id="beside it"
+        ),
+        pytest.param("log.update(run(model))\nif rank == 0:\n    other.update(run(model))", "log['acc']", id="another"),
+    ],
+)
+def test_item_that_is_added_under_a_condition_may_not_be_there(added: str, value: str) -> None:
+    text = script(
+        f"log = {{'epoch': epoch}}\n{added}\nif rank == 0:\n    path = best_of(log)", "rank = dist.get_rank()"
+    )
+    (score,) = survey_of(text, metric="log['acc']", mode="max").scores
+    assert score.value == value
+
+
 def test_item_that_all_branches_compare_is_there_after_them() -> None:
     text = UP_OR_DOWN.replace("elif mode == 'max':", "else:").replace("    else:\n        improved = False\n", "", 1)
     text = text.replace("try:", "if due:").replace("except KeyError:", "else:")
@@ -4751,8 +4778,14 @@ def test_hint_names_what_is_compared_with_the_best() -> None:
         ),
         pytest.param(
             ACC + "best = max(best, acc)\nif rank != 0:\n    continue\nsave()",
-            "best = max(best, acc)",
-            id="before some ranks continue",
+            "save()",
+            id="where some ranks continue, and at the end",
+        ),
+        pytest.param(
+            "if x:\n    acc = validate(model)\n    best = max(best, acc)\n    if rank != 0:\n        continue\n"
+            "    save()\nlog()",
+            "save()",
+            id="where some ranks continue under the condition that validates",
         ),
         pytest.param(
             ACC
@@ -4780,6 +4813,23 @@ def test_hint_names_what_is_compared_with_the_best() -> None:
 def test_place_where_the_score_is_handed_over(epoch: str, report: str) -> None:
     (score,) = survey_of(script(epoch)).scores
     assert score.index.source.code(score.anchors["report"]) == report
+
+
+@pytest.mark.parametrize(
+    ("later", "early"),
+    [
+        pytest.param("if rank != 0:\n    continue\nsave()", 1, id="some ranks"),
+        pytest.param("if rank != 0:\n    log()\n    continue\nif not is_main():\n    continue\nsave()", 2, id="twice"),
+        pytest.param("if not patience:\n    continue\nsave()", 0, id="all ranks"),
+        pytest.param("for one in several:\n    if rank != 0:\n        continue\n    save()", 0, id="of another loop"),
+        pytest.param("if rank != 0:\n    continue\nacc = mean(acc)", 0, id="before the score is made anew"),
+    ],
+)
+def test_ends_of_a_turn_by_which_some_ranks_leave_behind_the_score(later: str, early: int) -> None:
+    before = "from utils import is_main\nrank, best = dist.get_rank(), 0"
+    (score,) = survey_of(script(ACC + "if acc > best:\n    best = acc\n" + later, before)).scores
+    assert [one.code for one in score.early] == ["continue"] * early
+    assert (score.cut_off, score.condition) == (0, "")
 
 
 def guard_of(epoch: str) -> tuple[str, str, str, str]:

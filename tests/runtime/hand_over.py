@@ -30,6 +30,13 @@ elif sys.argv[1] == "ends":
         pai_distributed.process._pai.last_score, pai_distributed.process._pai.model = 0.5, model
         pai_distributed.rounds._pai_end_structure("It ends")
     pai_distributed.report_validation_score(None, model)
+elif sys.argv[1] == "early":
+    pai_distributed.score._pai_share = lambda number, *_, **__: os.write(1, f"score {number}\n".encode())
+    model(torch.ones(1, 2)).sum().backward()
+    if dist.get_rank() == 0:
+        pai_distributed.report_validation_score(0.25, model)
+    else:
+        pai_distributed.report_validation_score(0.75, model, early=True)
 elif sys.argv[1] == "trained":
     pai_distributed.score._pai_share = lambda number, *_, **__: os.write(1, f"score {number}\n".encode())
     if "ignored" in sys.argv:

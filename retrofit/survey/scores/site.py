@@ -49,7 +49,7 @@ from retrofit.survey.scores.words import Candidate, direction_of
 from retrofit.survey.settings import is_set_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
-from retrofit.survey.sites.score import KeptScore, Score, answer_for
+from retrofit.survey.sites.score import EarlyEnd, KeptScore, Score, answer_for
 
 
 def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Score | None:
@@ -91,6 +91,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     parted = _block_that_parts(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
     when = common_condition(index, flow, way) if apart else ""
+    anew = direct or bool(turns) or again or any(maker.order > outer.last for maker in makers)
+    early = [] if anew else [part for part in passing if _some_end_there(index, flow, outer, part)]
+    passing = [part for part in passing if part not in early]
     before_these = passing + (_ending(index, loop, outer) if direct else [])
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
     score = Score(
@@ -102,9 +105,10 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         saved=candidate.saved,
         kept=kept,
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
-        condition=_condition(index, flow, loop, way, kept, report),
+        condition=_condition(index, flow, loop, way, kept, report, early),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
         when=when,
+        early=[EarlyEnd(node=part.node, index=index) for part in early if part.order < report.order],
         anchors={"report": report.node},
     )
     turning = in_each.node if in_each is not None else kept and kept.anchors.get("turn")
@@ -228,11 +232,23 @@ def _tell_stand_ins(score: Score, stand_ins: list[StandIn]) -> None:
             score.unmeasured = (code, place, one.condition)
 
 
-def _condition(index: Index, flow: Flow, loop: EpochLoop, way: Way, kept: KeptScore | None, report: Statement) -> str:
-    """Return the code of a condition under which a turn that trains has a score, "" where each one has."""
+def _condition(
+    index: Index,
+    flow: Flow,
+    loop: EpochLoop,
+    way: Way,
+    kept: KeptScore | None,
+    report: Statement,
+    early: list[Statement],
+) -> str:
+    """Return the code of a condition under which a turn that trains has a score, "" where each one has.
+
+    Args:
+        early: every `continue` at which it is handed over as well.
+    """
     found = [way.condition or (kept.condition if kept is not None else "")]
     for part in passing_over(index, loop, report):
-        if not exclude_each_other(part, way.block):
+        if part not in early and not exclude_each_other(part, way.block):
             left = way_in(index, flow, loop.statement, part).condition
             found.append(f"not ({left})" if left else "")
     return " and ".join(dict.fromkeys(code for code in found if code))
@@ -248,6 +264,7 @@ def comes_with_steps(flow: Flow, loop: EpochLoop, score: Score, schedulers: list
     made, of_schedules = index.statement(score.node), {step.node for one in schedulers for step in one.steps}
     around = {part for part in made.path[:-1] if part.order > loop.statement.order}
     passing = passing_over(index, loop, index.statement(score.anchors["report"]))
+    passing = [part for part in passing if all(part.node is not one.node for one in score.early)]
     steps = [index.statement(call) for call, _ in index.method_calls("step") if call not in of_schedules]
     return any(
         loop.statement in way.path[:-1]
@@ -417,6 +434,12 @@ def _last_of_turn(loop: EpochLoop, place: Statement, passing: list[Statement]) -
         if later in loop.training or any(later in part.path[:-1] for part in passing):
             return later.siblings[later.index - 1]
     return last_before_leaving(place)
+
+
+def _some_end_there(index: Index, flow: Flow, place: Statement, part: Statement) -> bool:
+    """Whether some ranks alone end their turn at a `continue` behind a place, as the others go on to what they save."""
+    later = any(one in part.path for one in place.following)
+    return later and left_by_some(index, flow, place, [part]) is not None
 
 
 def _ending(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:

@@ -115,7 +115,7 @@ class StandIns:
         """
         values = self.values(node, at, call)
         constant = [value for value in values if _is_constant(value) or self._is_of_before(value)]
-        measured = [value for value in values if value not in constant]
+        measured = [value for value in values if value not in constant] + self._added(node, at, call)
         found = [self._stand_in(one, measured) for one in constant] if measured else []
         return [one for one in found if one is not None]
 
@@ -125,6 +125,21 @@ class StandIns:
         """Return all that an expression visibly may be in a statement, or after it, as for `of`."""
         turn = self._turn if call is None else self._within(at.scope, call, self._turn)
         return list(self._values(node, (), _Reading(at, turn, after, call=call)))
+
+    def _added(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None) -> list[Value]:
+        """Return what `update` may add to the dict of an item, nothing where it surely adds more than is told here."""
+        bare, turn = bare_of(node), self._turn if call is None else self._within(at.scope, call, self._turn)
+        held = dotted(bare.value) if isinstance(bare, cst.Subscript) else None
+        found = []
+        for one, own in self._index.method_calls("update") if held is not None else ():
+            place = self._index.statement(one)
+            here = place.scope is at.scope and self._loop.statement in place.path and place.order <= at.last
+            if here and dotted(own) == held and one.args and isinstance(bare, cst.Subscript):
+                tests = tuple(tests_around(self._index, place, at.path[:-1], turn))
+                key = unquoted(written(self._index, bare.slice[0]))
+                found.append(Value(one.args[0].value, (key,), _Reading(place, turn, tests=tests)))
+        found = [value for value in found if not _is_constant(value)]
+        return found if all(value.reading.tests for value in found) else []
 
     def _is_of_before(self, value: Value) -> bool:
         """Whether a value is what a variable has from an earlier turn, as the best so far where nothing validates."""

@@ -53,6 +53,11 @@ class KeptScore(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class EarlyEnd(Site):
+    """A `continue` behind the score, by which some ranks end the turn, while the others go on to what they save."""
+
+
+@dataclass(eq=False, kw_only=True)
 class Score(Site):
     """The validation score; `node` is the expression that holds it.
 
@@ -77,6 +82,7 @@ class Score(Site):
         against: what in the script shows the other direction than `evidence`, "" for nothing.
         outdone: what decides on checkpoints in place of it, where only its name speaks for it, and the place; else "".
         saved: whether a checkpoint is saved by it.
+        early: every `continue` at which some ranks hand it over.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
         once: whether it is made in a single epoch.
         by_clock: whether it is made when so much time has passed, in whatever epoch that is.
@@ -119,6 +125,7 @@ class Score(Site):
     against: str = ""
     outdone: tuple[str, str] = ("", "")
     saved: bool = False
+    early: list[EarlyEnd] = field(default_factory=list)
     cut_off: int = 0
     once: bool = False
     by_clock: bool = False

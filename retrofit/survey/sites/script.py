@@ -26,7 +26,7 @@ from retrofit.survey.sites.framework import Detour, Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop, PlannedCount, Stop
 from retrofit.survey.sites.model import Assertion, Follower, Minimum, Model, ModuleCount, UnnamedModel
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, Step
-from retrofit.survey.sites.score import KeptScore, Score
+from retrofit.survey.sites.score import EarlyEnd, KeptScore, Score
 from retrofit.survey.sites.wrapper import Wrapper
 
 #: Python's own functions that import a module by its name.
@@ -45,6 +45,7 @@ SITE_KINDS = (
     "score",
     "kept-score",
     "earlier-score",
+    "early-end",
     "assertion",
     "parser",
     "local-rank",
@@ -395,6 +396,11 @@ class Script(Site):
     def earlier_scores(self) -> list[Score]:
         """The same scores as they are measured before a turn trains on, for turns that do not measure them again."""
         return [one for score in self.scores for one in score.earlier]
+
+    @property
+    def early_ends(self) -> list[EarlyEnd]:
+        """Every `continue` by which some ranks end a turn behind a score, and hand it over there."""
+        return [one for score in self.scores for one in score.early]
 
     @property
     def optimizer(self) -> Optimizer | None:

@@ -24,7 +24,7 @@ from .score_checks import _pai_batch_fault, _pai_repetition_fault, _pai_tolerate
 from .watch import _pai_watch
 
 
-def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torch.nn.Module) -> None:
+def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torch.nn.Module, early: bool) -> None:
     """Meet the other ranks, and leave with all of them where one has found a fault.
 
     Args:
@@ -32,6 +32,7 @@ def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torc
         number: its value; None where there is none.
         fault: what is wrong with it, "" for nothing.
         net: the model, without a wrapper.
+        early: whether the other ranks have another place for it.
     """
     place = _pai_place()
     evaluated, _pai.evaluated = _pai.evaluated, _pai.evaluated and number is None
@@ -40,7 +41,7 @@ def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torc
     if number is not None:  # as it may be after each step, when reading all parameters takes its time
         fault = fault or _pai_optimizer_fault(net) or _pai_batch_fault(evaluated, place)
         fault = fault or _pai_repetition_fault(score, number, evaluated, place)
-    fault = _pai_meet("" if number is None else place, fault, number, _pai_samples())
+    fault = _pai_meet("" if number is None or early else place, fault, number, _pai_samples())
     if fault:
         _pai_fail(fault, _pai.model)
 

@@ -38,6 +38,7 @@ def report_validation_score(
     of_rank_0: bool = False,
     force_switch: bool = False,
     optional: bool = False,
+    early: bool = False,
 ) -> bool:
     """Hand the epoch's score to the library (DistributedDataParallel): on every rank, last in the epoch.
 
@@ -51,6 +52,7 @@ def report_validation_score(
         of_rank_0: rank 0's score counts, whatever the others have, as after `dist.reduce(score, 0)`.
         force_switch: this structure is trained enough, whatever the library thinks.
         optional: the script may also train another model, without dendrites: that goes on as if this were not there.
+        early: this rank ends its turn here, where the others go on, and hand it over at another place.
 
     Returns:
         True when training is complete and `leave` is False; then every rank has the best model. Else False.
@@ -70,7 +72,7 @@ def report_validation_score(
     net = _pai_unwrap(model)
     _pai.trains_evaluating = not net.training
     mine = not (of_rank_0 and _pai_grouped() and dist.get_rank() > 0)
-    number = _pai_common_score(score if mine else None, net)
+    number = _pai_common_score(score if mine else None, net, early)
     if number is not None and _pai_share(number, net, leave=leave, force=force_switch):
         return True
     if not _pai.stops or _pai.last_score is None:
@@ -188,7 +190,7 @@ def _pai_number(score: Any) -> tuple[float | None, str]:
     )
 
 
-def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
+def _pai_common_score(score: Any, net: torch.nn.Module, early: bool = False) -> float | None:
     """One score for all ranks, fit for the library; None where there is nothing to hand over.
 
     A script that validates before it trains, as at iteration 0, begins with a score that says nothing of its
@@ -204,7 +206,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
             _pai_fail("The initialisation run ended an epoch without a backward pass: is there a batch?")
         return None
     number, fault = _pai_number(score)
-    _pai_check_hand_over(score, number, fault, net)
+    _pai_check_hand_over(score, number, fault, net, early)
     if _pai_grouped():
         mine = [0.0, 0.0, 0.0] if number is None else [number, 1.0, float(number != 0)]
         sums = torch.tensor([*mine, float(_pai.stops)], dtype=torch.float64, device=_pai_group_device(net))
