@@ -284,3 +284,14 @@ def test_what_a_made_name_finds_in_an_imported_module_is_followed(create: str, l
     (tmp_path / "kinds.py").write_text(code(MODULE))
     (tmp_path / "train.py").write_text(code(ENTRY).replace("CREATE", create))
     assert len(plan_of_project(tmp_path / "train.py").script.loops) == loops
+
+
+@pytest.mark.parametrize(("before", "after", "loops"), [("print(model.config)", "", 1), ("", "print(model.config)", 0)])
+def test_what_a_name_was_before_tells_nothing_of_what_it_is(
+    before: str, after: str, loops: int, tmp_path: Path
+) -> None:
+    (tmp_path / "kinds.py").write_text(code(MODULE))
+    text = code(ENTRY).replace("CREATE", "return getattr(kinds, opt.kind)(opt)")
+    made = "model = create(opt)\n"
+    (tmp_path / "train.py").write_text(text.replace(made, f"model = parse()\n{before}\n{made}{after}\n"))
+    assert len(plan_of_project(tmp_path / "train.py").script.loops) == loops

@@ -13,7 +13,7 @@ from retrofit.survey.displays import chosen_of, item_of, may_be
 from retrofit.survey.names import Source, Variable
 from retrofit.survey.nodes import dotted, method_name, receiver
 from retrofit.survey.parameters import takes
-from retrofit.survey.scopes import Scope
+from retrofit.survey.scopes import Scope, Statement
 
 if TYPE_CHECKING:
     from retrofit.survey.flow import Flow
@@ -189,13 +189,17 @@ class Choices:
             return True  # it may inherit them unseen
         lineage = self._flow.lineage(holder)
         known = {name for one in lineage for name in one.names}
-        asked = self._attributes[self._flow.variable(name, self._index.scope_of(call))]
-        return all(one in known or self._flow.sources((lineage[-1], f"self.{one}")) for one in asked)
+        here = self._index.statement(call)
+        sure = {early for part in here.path for early in part.preceding}
+        anew = [b.statement.order for b in self._index.bound([name], here.scope) if b.statement in sure]
+        asked = self._attributes[self._flow.variable(name, here.scope)]
+        later = {one for one, at in asked if at.scope is not here.scope or at.order >= max(anew, default=0)}
+        return all(one in known or self._flow.sources((lineage[-1], f"self.{one}")) for one in later)
 
     @cached_property
-    def _attributes(self) -> dict[Variable, set[str]]:
+    def _attributes(self) -> dict[Variable, set[tuple[str, Statement]]]:
         """What is asked of the objects that variables hold, but for what the code asks whether it is there."""
-        found: defaultdict[Variable, set[str]] = defaultdict(set)
+        found = defaultdict[Variable, set[tuple[str, Statement]]](set)
         asked = [one.args[1].value for one in self._index.calls if dotted(one.func) == "hasattr" and len(one.args) == 2]
         perhaps = {one.evaluated_value for one in asked if isinstance(one, cst.SimpleString)}
         for node in self._index.attributes:
@@ -203,5 +207,5 @@ class Choices:
             if name is not None and node.attr.value not in perhaps:
                 scope = self._index.scope_of(node)
                 if not self._flow.sources(self._flow.variable(f"{name}.{node.attr.value}", scope)):
-                    found[self._flow.variable(name, scope)].add(node.attr.value)
+                    found[self._flow.variable(name, scope)].add((node.attr.value, self._index.statement(node)))
         return found
