@@ -94,7 +94,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     anew = direct or bool(turns) or again or any(maker.order > outer.last for maker in makers)
     early = [] if anew else [part for part in passing if _some_end_there(index, flow, outer, part)]
     passing = [part for part in passing if part not in early]
-    before_these = passing + (_ending(index, loop, outer) if direct else [])
+    before_these = passing + (_ending(index, loop, outer) if direct else _ending_by_count(index, loop, outer))
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
@@ -452,6 +452,25 @@ def _ending(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
     choices = [(one, node) for one, node in choices if not any(saves(index, later) for later in one.following)]
     lasts = [index.statements_in(node.body)[-1] for _, node in choices]
     return [last for last in lasts if last in leaving or isinstance(last_of(last.node), cst.Break)]
+
+
+def _ending_by_count(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
+    """Return what alone ends a `while` by the number of its turns in a block, where all that follows is to count on.
+
+    Handed over behind it, the last turn's score would be lost, while nothing else of that turn is still to come.
+    """
+    leaving = {index.statement(node) for node in loop.leaving}
+    for later in place.following if isinstance(loop.node, cst.While) else ():
+        bound = [binding for one in later.following for binding in index.bound_in(one)]
+        counts = len(bound) == len(later.following) and all(map(increments, bound))
+        if (
+            counts
+            and isinstance(later.node, cst.If)
+            and not {b.target for b in bound}.isdisjoint(names_in(later.node.test))
+        ):
+            inside = index.statements_in(later.node.body)
+            return inside if len(inside) == 1 and inside[0] in leaving else []
+    return []
 
 
 def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:
