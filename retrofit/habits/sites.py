@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.survey.nodes import receiver
+from retrofit.survey.nodes import argument, dotted, receiver
 from retrofit.survey.sites.call import CallSite
 
 
@@ -29,6 +29,13 @@ class Call(CallSite):
         """The call."""
         assert isinstance(self.node, cst.Call)
         return self.node
+
+    @property
+    def met_early(self) -> bool:
+        """Whether ranks that end their turn early meet the others in it, from a call with `early=True` beside it."""
+        calls = [one for one in self.index.calls if self.index.qualified(one.func) == self.qualified]
+        beside = [one for one in calls if self.index.scope_of(one) is self.scope]
+        return any(dotted(argument(one, "early")) == "True" for one in beside)
 
     @property
     def spread(self) -> bool:
