@@ -79,6 +79,20 @@ def test_numbers_are_taken_as_they_are(returned: str) -> None:
     assert measured(returned) == ("acc", [])
 
 
+@pytest.mark.parametrize(
+    ("made", "returned", "score"),
+    [
+        pytest.param("better = total < net.best", "better", "total", id="comparison"),
+        pytest.param("better = not total > net.best", "better", "", id="negation"),
+        pytest.param("new = False\n    if total < net.best:\n        new = True", "new", "", id="constants"),
+        pytest.param("high = max(hits) > 9", "float(high)", "acc", id="as a number"),
+        pytest.param("mean = False\n    if net.rank == 0:\n        mean = total / 9", "mean", "acc", id="or none"),
+    ],
+)  # fmt: skip
+def test_whether_a_validation_was_better_is_no_score(made: str, returned: str, score: str) -> None:
+    assert measured(returned, made)[0] == score
+
+
 def test_a_number_that_two_functions_keep_is_told_by_its_name_in_the_inner_one() -> None:
     before = code(VALIDATE).replace("MADE", "mean = total / 9").replace("    return RETURNED\n", "")
     text = script("finish(model)", f"{before}\ndef finish(model):\n    validate(model)\n    print(model)\n")

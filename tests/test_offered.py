@@ -184,3 +184,38 @@ def test_the_mean_so_far_of_the_trainings_meter_is_not_offered_beside_it() -> No
     batch = "    for x, y in loader:\n        learnt.update(1)\n        print(learnt.avg)\n"
     found = survey_of(text.replace("    for x, y in loader:\n", batch))
     assert [name for name, _ in found.measures] == ["meter.avg"]
+
+
+@pytest.mark.parametrize(
+    ("better", "offered"),
+    [
+        pytest.param("if acc > self.highest_acc:\n            self.highest_acc = acc", ["acc"], id="the best so far"),
+        pytest.param("if best > self.highest_acc:\n            self.highest_acc = best", ["best"], id="of limits"),
+        pytest.param("self.last_acc = acc", ["acc", "self.last_acc"], id="the last one"),
+    ],
+)
+def test_the_best_so_far_that_a_validation_keeps_is_not_offered(better: str, offered: list[str]) -> None:
+    before = f"""
+class Verification:
+    def verify(self, net):
+        net.eval()
+        {offered[0]} = 0.0
+        with torch.no_grad():
+            similar = net(pairs)
+        for limit in limits:
+            {offered[0]} = max({offered[0]}, hits(similar, limit))
+        print({offered[0]})
+        {better}
+
+    def __call__(self, number, net):
+        if number % 4 == 0:
+            self.verify(net)
+            net.train()
+
+
+verification = Verification()
+"""
+    step = "        optimizer.step()\n"
+    text = script("pass", before).replace(step, f"{step}        verification(step, model)\n")
+    found = survey_of(text)
+    assert (found.scores, [name.removeprefix("verify:") for name, _ in found.measures]) == ([], offered)

@@ -61,23 +61,10 @@ def tracked_scores(
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
     bound.update(given or [], (name for scope in index.scopes for name in scope.outer))
 
-    def made_anew(node: cst.BaseExpression, best: cst.BaseExpression | None) -> bool:
-        """Whether a value is no best so far in spite of its name: `lowest_loss = stats["lowest_loss"]` in each turn."""
-        code = index.source.code(node)
-        made = [b for b in bindings if b.target == code]
-        if not made and isinstance(node, cst.Subscript):  # `stats["top_1"]` of `stats = evaluate(model)`
-            code = root_of(node)
-            made = [b for b in bindings if b.target == code]
-        tests = [test for b in made for test in tests_around(b.statement)]
-        values = [b.value for b in made if isinstance(b.value, (cst.Call, cst.Subscript, cst.Attribute))]
-        names = [index.source.code(part) for one in [*tests, *values] for part in nodes_in(one)]
-        kept = best is not None and any(index.source.code(value) == index.source.code(best) for value in values)
-        return bool(made) and len(values) == len(made) and code not in names and not kept
-
     def is_score(node: cst.BaseExpression, best: cst.BaseExpression | None = None) -> bool:
         name = index.source.code(node).rpartition(".")[2]
         told = _is_known(node, bound) or isinstance(bare_of(node), (cst.Call, cst.Subscript))
-        if not told or (BEST.search(name) and not made_anew(node, best)):
+        if not told or (BEST.search(name) and not _made_anew(index, bindings, node, best)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
         # A loop before it has left it one value.
@@ -124,6 +111,25 @@ def tracked_scores(
                     told = "max" if better * sense > 0 else "min"
                     history = index.source.code(best.args[0].value) if _best_of_history(best) else ""
                     yield Candidate(score, told, evidence, root_of(best), history, saved=bool(history))
+
+
+def _made_anew(
+    index: Index, bindings: list[Binding], node: cst.BaseExpression, best: cst.BaseExpression | None
+) -> bool:
+    """Whether a value is no best so far in spite of its name: `lowest_loss = stats["lowest_loss"]` in each turn."""
+    code = index.source.code(node)
+    made = [b for b in bindings if b.target == code]
+    if not made and isinstance(node, cst.Subscript):  # `stats["top_1"]` of `stats = evaluate(model)`
+        code = root_of(node)
+        made = [b for b in bindings if b.target == code]
+    begun = [b for b in made if isinstance(b.value, (cst.Integer, cst.Float)) and not tests_around(b.statement)]
+    if isinstance(node, cst.Name) and any(code not in b.statement.scope.outer for b in begun):
+        return True  # that of the best threshold of one validation
+    tests = [test for b in made for test in tests_around(b.statement)]
+    values = [b.value for b in made if isinstance(b.value, (cst.Call, cst.Subscript, cst.Attribute))]
+    names = [index.source.code(part) for one in [*tests, *values] for part in nodes_in(one)]
+    kept = best is not None and any(index.source.code(value) == index.source.code(best) for value in values)
+    return bool(made) and len(values) == len(made) and code not in names and not kept
 
 
 def _around_both(index: Index, inside: Callable[[cst.CSTNode], bool], node: cst.CSTNode, loop: cst.CSTNode) -> bool:

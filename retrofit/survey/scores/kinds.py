@@ -19,7 +19,7 @@ from retrofit.survey.scores.values import formatted, in_loop, is_collection, is_
 from retrofit.survey.scores.words import direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
-SEVERAL, TEXT, NOTHING = "several values", "a string", "None"
+SEVERAL, TEXT, NOTHING, TRUTH = "several values", "a string", "None", "true or false"
 _WRITES = re.compile(r"save|dump|show|plot|draw|image|figure|video|audio|grid|histogram", re.IGNORECASE)
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
@@ -81,6 +81,8 @@ class Kinds:
                 return kind, self._index.place(value.reading.at.node, self._loop.file)
         if values and all(self._is_given_none(one) for one in values):
             return NOTHING, self._index.place(values[0].reading.at.node, self._loop.file)
+        if values and all(_is_truth(one.node) and not one.reading.number for one in values):
+            return TRUTH, self._index.place(values[0].reading.at.node, self._loop.file)
         if (item := self._several.get(dotted(node))) is not None:
             return SEVERAL, self._index.place(item, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
@@ -198,6 +200,12 @@ def _is_text(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Divide)):  # `folder / "a.png"`
         return any(isinstance(one, cst.BaseString) or _is_text(one) for one in (node.left, node.right))
     return formatted(node)
+
+
+def _is_truth(node: cst.BaseExpression | None) -> bool:
+    """Whether an expression only says yes or no: `acc > self.best`, which a validation may return as `is_best`."""
+    negated = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
+    return negated or isinstance(node, cst.Comparison) or dotted(node) in ("True", "False")
 
 
 def _is_empty(node: cst.BaseExpression | None) -> bool:

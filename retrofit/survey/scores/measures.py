@@ -13,7 +13,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, key_of, last_name, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope
-from retrofit.survey.scores.best import COMPARE, class_of
+from retrofit.survey.scores.best import COMPARE, class_of, tracked_scores
 from retrofit.survey.scores.given import STEPS_SCHEDULER
 from retrofit.survey.scores.handed_on import is_handed_on
 from retrofit.survey.scores.inline import collected_values, told_values
@@ -36,6 +36,7 @@ from retrofit.survey.scores.validation import (
 )
 from retrofit.survey.scores.values import (
     bare_of,
+    code_of,
     element_of,
     formatted,
     in_loop,
@@ -178,8 +179,11 @@ class _Dropped:
 
     def _variables(self) -> Iterator[tuple[str, cst.CSTNode]]:
         index = self._index
+        bests = {(f, c.holder) for f in self._functions for c in tracked_scores(index, code_of(index, f))}
         for binding in index.bindings:
             scope, target, value = binding.statement.scope, binding.target, binding.value
+            if (scope, target) in bests and outlives(scope, target):  # the best so far, which never falls
+                continue
             if not self._counts(target, scope) or NO_VALUE.search(target) or isinstance(value, _NO_NUMBERS):
                 continue
             meter = self._average_of(target, scope)
