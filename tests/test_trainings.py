@@ -294,6 +294,40 @@ def trains(script: str, way: str, one: str, other: str) -> str:
     return f"{HEAD}{script}\n{way.replace('OTHER', other).replace('ONE', one)}\n"
 
 
+GENERIC = """
+class Base(Generic[M]):
+    def fit(self):
+        for epoch in range(9):
+            for x in loader:
+                self.step(x)
+            val_loss = total(self.model)
+
+class Middle(Base[M], ABC):
+    def step(self, x):
+        self.model(x).backward()
+        optimizer.step()
+
+class Trainer(Middle[Net]):
+    def __init__(self):
+        self.model = DDP(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("bases", "made"),
+    [
+        pytest.param("Base[M], ABC", "Trainer()", id="generic bases"),
+        pytest.param("Generic[M], Base[M]", "Trainer()", id="after what gives it nothing"),
+        pytest.param("Base[M], ABC", "Trainer[Net]()", id="made of a generic class"),
+    ],
+)
+def test_a_class_extends_what_its_base_is_made_of(bases: str, made: str) -> None:
+    head = f"{HEAD}from typing import Generic, TypeVar\nM = TypeVar('M')\n"
+    text = f"{head}{GENERIC.replace('Base[M], ABC', bases)}\ntrainer = {made}\ntrainer.fit()\n"
+    loops = survey_of(text).loops
+    assert [loop.scope.enclosing_class.name for loop in loops] == ["Base"]  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize(
     ("script", "one", "other", "holders"),
