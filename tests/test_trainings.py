@@ -328,6 +328,58 @@ def test_a_class_extends_what_its_base_is_made_of(bases: str, made: str) -> None
     assert [loop.scope.enclosing_class.name for loop in loops] == ["Base"]  # type: ignore[union-attr]
 
 
+PORTIONS = """
+class Base:
+    @property
+    @abc.abstractmethod
+    def learn(self):
+        raise NotImplementedError
+
+    def train(self, batches, many):
+        total = 0
+        for number in range(many):
+            total += self.learn(next(batches))
+        UPDATE
+        return total / many
+
+class Plain(Base):
+    def __init__(self):
+        self.model = DDP(Net())
+    def learn(self, batch):
+        loss = self.model(batch)
+        loss.backward()
+        OWN
+        return loss.item()
+
+class Student(Plain):
+    def learn(self, batch):
+        loss = self.model(batch) + distance(batch)
+        loss.backward()
+        OWN
+        return loss.item()
+
+done = 0
+while done < 1000:
+    train_loss = trainer.train(batches, 50)
+    done += 50
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "update", "steps"),
+    [
+        pytest.param("optimizer.step()", "pass", False, id="each step its own"),
+        pytest.param("pass", "optimizer.step()", True, id="gradients are added up"),
+    ],
+)
+@pytest.mark.parametrize("made", ["trainer = Student()", "trainer = {'plain': Plain, 'student': Student}[kind]()"])
+def test_turns_that_take_many_steps_by_the_method_of_one_of_several_classes(
+    own: str, update: str, steps: bool, made: str
+) -> None:
+    text = PORTIONS.replace("OWN", own).replace("UPDATE", update).replace("\ndone = 0", f"\n{made}\ndone = 0")
+    assert [loop.by_iteration for loop in survey_of(HEAD + text).loops] == [steps]
+
+
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize(
     ("script", "one", "other", "holders"),
