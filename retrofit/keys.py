@@ -186,6 +186,13 @@ class Expression(Values):
             tree = None
         if tree is None or isinstance(tree.body, (ast.Tuple, ast.Starred, ast.NamedExpr)):
             raise ValueError(f"{value!r} is no expression of one value. Give one such as val_acc or stats['acc1'].")
+        for part in ast.walk(tree):
+            if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant) and part.slice.value is ...:
+                held = ast.unparse(part.value)
+                raise ValueError(
+                    f"{value!r} leaves open which number of `{held}` is meant. Write its key or number for the dots, "
+                    f"such as {held}['acc1'] or {held}[0]."
+                )
         return value.strip()
 
 

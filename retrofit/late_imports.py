@@ -100,7 +100,12 @@ def told_own_name(tree: ast.Module) -> Iterator[str]:
 def extended(tree: ast.Module) -> dict[str, set[str]]:
     """Return the classes at the top level of a file, with the last names of those that each extends."""
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
-    return {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for node in classes}
+    return {node.name: set(map(_base, node.bases)) for node in classes}
+
+
+def _base(base: ast.expr) -> str:
+    """Return the last name of what a class extends: `Base` for `nets.Base[Model]`."""
+    return ast.unparse(base).partition("[")[0].rpartition(".")[2]
 
 
 def _parts(node: ast.expr, known: dict[str, ast.expr]) -> list[str | None]:

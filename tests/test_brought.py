@@ -457,6 +457,24 @@ def test_the_question_names_what_can_be_brought_with_function_and_line(tmp_path:
     assert "Its validation knows `acc` (line 5 in `measure`): choose one with --metric EXPR" in question.message
 
 
+@pytest.mark.parametrize(
+    ("step", "known"),
+    [
+        pytest.param("mean_loss += (model(x) - mean_loss) / (i + 1)", "mean_loss", id="added to"),
+        pytest.param("mean_loss = mean_loss + (model(x) - mean_loss) / (i + 1)", "mean_loss", id="set"),
+        pytest.param("mean_loss = (mean_loss * i + model(x)) / (i + 1)", "mean_loss", id="weighted"),
+        pytest.param("mean_loss += model(x)", "mean_loss / len(loader)", id="a sum"),
+    ],
+)
+def test_the_question_names_the_mean_that_a_validation_keeps(tmp_path: Path, step: str, known: str) -> None:
+    """And no number by which it changes from batch to batch; the mean that is made of a sum at the end is one."""
+    text = "@torch.no_grad()\ndef measure(model, loader):\n    mean_loss = 0\n    for i, x in enumerate(loader):\n"
+    text += f"        {step}\n    print({known})\n"
+    (question,) = planned(tmp_path, text, "measure(model, loader)").questions
+    assert f"Its validation knows `{known}` (line " in question.message
+    assert planned(tmp_path, text, "measure(model, loader)", known).questions == []
+
+
 @pytest.mark.parametrize("path", ["Path(folder)", "folder / 'a.png'", "folder / f'{step}.png'"])
 def test_the_question_offers_no_path_that_a_function_prints(tmp_path: Path, path: str) -> None:
     text = "from pathlib import Path\n\n\n@torch.no_grad()\ndef draw(model, folder, step):\n"

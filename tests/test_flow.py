@@ -434,3 +434,17 @@ def test_what_a_function_passes_on_by_a_star_is_followed_to_its_place(
     flow, inner = Flow(index), index.scope.inner["inner"]
     found = [flow.origins(cst.Name(name), inner) for name in ("second", "third")]
     assert [[index.source.code(one.node) for one in origins] for origins in found] == [["two()"], ["three()"]]
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        pytest.param("class Net(Generic[M]):", "Net", id="generic"),
+        pytest.param("class Base(Generic[M]):\n    pass\n\nclass Net(Base):", "Net", id="by its base"),
+        pytest.param("class Net(metaclass=Table):", "", id="an item of a class"),
+    ],
+)
+def test_a_generic_class_with_its_parameters_is_the_class(head: str, name: str) -> None:
+    index = Index(source_of(f"from typing import Generic\n{head}\n    pass\n\nnet = Net[kind]()\n"))
+    made = Flow(index).class_made(index.calls[0])
+    assert (made.name if made is not None else "") == name

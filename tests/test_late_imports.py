@@ -543,6 +543,12 @@ def test_a_module_of_such_a_package_is_left_alone(tmp_path: Path, name: str, old
     assert load_project(tmp_path / "main.py", "main.py").late == []
 
 
+def test_a_module_of_such_a_package_that_extends_a_generic_class_is_known(tmp_path: Path) -> None:
+    other = HEIRS["trainers/other.py"].replace("class Other(Base)", "class Other(Base[Model])")
+    write(tmp_path, {**HEIRS, "trainers/other.py": other})
+    assert load_project(tmp_path / "main.py", "main.py").late == ["trainers.other"]
+
+
 # ---- what is looked up
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+from retrofit.keys import Expression
 from retrofit.options import Options, load_options
 from tests.conftest import SCRIPT, Folder, swapped
 
@@ -372,6 +373,8 @@ def refused(folder: Folder, *options: str) -> str:
         ("metric", "acc = 1", "no expression of one value"),
         ("metric", "acc; import os", "no expression of one value"),
         ("metric", "yield acc", "no expression of one value"),
+        ("metric", "validate:stats[...]", "such as stats['acc1'] or stats[0]"),
+        ("metric", "mean(hits.all[...]) / 2", "such as hits.all['acc1'] or hits.all[0]"),
         ("output-dimensions", "fc", "LAYER=NUMBERS"),
         ("output-dimensions", "=0", "LAYER=NUMBERS"),
         ("output-dimensions", "fc=", "LAYER=NUMBERS"),
@@ -418,6 +421,10 @@ def test_white_space_around_a_metric_does_no_harm(folder: Folder, metric: str) -
 
 def test_a_metric_that_is_no_single_value_is_refused(folder: Folder) -> None:
     refused(folder, "--metric", "acc, loss", "--mode", "max")
+
+
+def test_dots_beside_another_key_stand_for_nothing_to_be_filled_in() -> None:
+    assert Expression().read("scores[..., 0].mean()") == "scores[..., 0].mean()"
 
 
 @pytest.mark.parametrize("metric", ["val_acc", "stats['acc1']", "meter.avg"])

@@ -294,6 +294,92 @@ def trains(script: str, way: str, one: str, other: str) -> str:
     return f"{HEAD}{script}\n{way.replace('OTHER', other).replace('ONE', one)}\n"
 
 
+GENERIC = """
+class Base(Generic[M]):
+    def fit(self):
+        for epoch in range(9):
+            for x in loader:
+                self.step(x)
+            val_loss = total(self.model)
+
+class Middle(Base[M], ABC):
+    def step(self, x):
+        self.model(x).backward()
+        optimizer.step()
+
+class Trainer(Middle[Net]):
+    def __init__(self):
+        self.model = DDP(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("bases", "made"),
+    [
+        pytest.param("Base[M], ABC", "Trainer()", id="generic bases"),
+        pytest.param("Generic[M], Base[M]", "Trainer()", id="after what gives it nothing"),
+        pytest.param("Base[M], ABC", "Trainer[Net]()", id="made of a generic class"),
+    ],
+)
+def test_a_class_extends_what_its_base_is_made_of(bases: str, made: str) -> None:
+    head = f"{HEAD}from typing import Generic, TypeVar\nM = TypeVar('M')\n"
+    text = f"{head}{GENERIC.replace('Base[M], ABC', bases)}\ntrainer = {made}\ntrainer.fit()\n"
+    loops = survey_of(text).loops
+    assert [loop.scope.enclosing_class.name for loop in loops] == ["Base"]  # type: ignore[union-attr]
+
+
+PORTIONS = """
+class Base:
+    @property
+    @abc.abstractmethod
+    def learn(self):
+        raise NotImplementedError
+
+    def train(self, batches, many):
+        total = 0
+        for number in range(many):
+            total += self.learn(next(batches))
+        UPDATE
+        return total / many
+
+class Plain(Base):
+    def __init__(self):
+        self.model = DDP(Net())
+    def learn(self, batch):
+        loss = self.model(batch)
+        loss.backward()
+        OWN
+        return loss.item()
+
+class Student(Plain):
+    def learn(self, batch):
+        loss = self.model(batch) + distance(batch)
+        loss.backward()
+        OWN
+        return loss.item()
+
+done = 0
+while done < 1000:
+    train_loss = trainer.train(batches, 50)
+    done += 50
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "update", "steps"),
+    [
+        pytest.param("optimizer.step()", "pass", False, id="each step its own"),
+        pytest.param("pass", "optimizer.step()", True, id="gradients are added up"),
+    ],
+)
+@pytest.mark.parametrize("made", ["trainer = Student()", "trainer = {'plain': Plain, 'student': Student}[kind]()"])
+def test_turns_that_take_many_steps_by_the_method_of_one_of_several_classes(
+    own: str, update: str, steps: bool, made: str
+) -> None:
+    text = PORTIONS.replace("OWN", own).replace("UPDATE", update).replace("\ndone = 0", f"\n{made}\ndone = 0")
+    assert [loop.by_iteration for loop in survey_of(HEAD + text).loops] == [steps]
+
+
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize(
     ("script", "one", "other", "holders"),

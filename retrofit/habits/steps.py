@@ -91,9 +91,9 @@ class LossWeight(Call):
         holder = self.scope.enclosing_class
         if holder is None:
             return False
-        lineage = self.habits.flow.lineage(holder)
-        bases = [base for c in lineage if isinstance(c.node, cst.ClassDef) for base in c.node.bases]
-        return any((dotted(base.value) or "").endswith("Module") for base in bases)
+        flow = self.habits.flow
+        bases = [base for one in flow.lineage(holder) for base in flow.bases(one)]
+        return any((dotted(base) or "").endswith("Module") for base in bases)
 
     @property
     def on_gpu(self) -> bool:

@@ -123,8 +123,8 @@ class Trainers:
         """Return a class and its local base classes, all of them, in the order in which methods are looked for."""
         if holder not in self._lineages:
             found = self._lineages[holder] = [holder]
-            for base in holder.node.bases if isinstance(holder.node, cst.ClassDef) else ():
-                one = self._flow.defined(base.value, holder.parent or holder)
+            for base in self._flow.bases(holder):
+                one = self._flow.defined(base, holder.parent or holder)
                 found += self._lineage(one)[:] if one is not None and one.kind == "class" else []
             found[:] = list(dict.fromkeys(reversed(found)))[::-1]  # a common base comes after all that extend it
         return self._lineages[holder]

@@ -399,10 +399,9 @@ def _draws_from_each(index: Index, loop: Statement, node: cst.For) -> bool:
 
 
 def _steps(index: Index, flow: Flow, loop: Statement) -> bool:
-    """Whether a loop, or a function that it calls, calls a method `step`."""
+    """Whether a method `step` is called in a loop, or in a function whose callers lead back to it."""
     steps = [index.statement(call) for call, _ in index.method_calls("step")]
-    running = called_in(index, flow, loop)
-    return any(loop in step.path or step.scope in running for step in steps)
+    return any(loop in way.path for step in steps for way in flow.leading(step))
 
 
 def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:

@@ -17,6 +17,11 @@ from retrofit.survey.scopes import Scope
 
 Variable = tuple[Scope, str]
 
+#: What gives classes nothing but the parameters of their types.
+_TYPING = frozenset(
+    f"{module}.{name}" for module in ("typing", "typing_extensions") for name in ("Generic", "Protocol")
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -94,6 +99,9 @@ class Names:
             return told
         if isinstance(node, cst.Call) and (asked := attribute_asked(node)):
             node = cst.Attribute(node.args[0].value, cst.Name(asked))
+        if isinstance(node, cst.Subscript):
+            meant = self.defined(node.value, scope)
+            return meant if meant is not None and self._is_generic(meant) else None
         name = dotted(node)
         if name is None:
             holder, name = self.index.member_imported(node) or (scope, "")
@@ -148,12 +156,23 @@ class Names:
             return None
         return next((c.inner[node.attr.value] for c in self.lineage(holder)[1:] if node.attr.value in c.inner), None)
 
+    def bases(self, holder: Scope) -> list[cst.BaseExpression]:
+        """Return what a class extends, `Base` for `Base[M]`, without `Generic[M]`, which gives it nothing."""
+        nodes = holder.node.bases if isinstance(holder.node, cst.ClassDef) else ()
+        found = [base.value.value if isinstance(base.value, cst.Subscript) else base.value for base in nodes]
+        return [one for one in found if self.index.qualified(one) not in _TYPING]
+
+    def _is_generic(self, holder: Scope) -> bool:
+        """Whether `Class[...]` is the class, and no item of it: it extends one that is written so."""
+        nodes = [one.node for one in self.lineage(holder)]
+        return any(isinstance(b.value, cst.Subscript) for n in nodes if isinstance(n, cst.ClassDef) for b in n.bases)
+
     def lineage(self, holder: Scope) -> list[Scope]:
         """Return a class and its local base classes, the first base of each."""
         if holder not in self._lineages:
             found = self._lineages[holder] = [holder]
-            while isinstance(node := found[-1].node, cst.ClassDef) and node.bases:
-                base = self.defined(node.bases[0].value, found[-1].parent or holder)
+            while bases := self.bases(found[-1]):
+                base = self.defined(bases[0], found[-1].parent or holder)
                 if base is None or base.kind != "class" or base in found:
                     break
                 found.append(base)
@@ -161,8 +180,7 @@ class Names:
 
     def root(self, holder: Scope) -> str:
         """Return the full name of the first class beyond the project that a class of the project extends, or ""."""
-        first = self.lineage(holder)[-1].node
-        return self.index.qualified(first.bases[0].value) if isinstance(first, cst.ClassDef) and first.bases else ""
+        return next(map(self.index.qualified, self.bases(self.lineage(holder)[-1])), "")
 
     def _method(self, holder: Scope, name: str) -> Scope | None:
         """Return a method of a class: its own, an inherited one, or the one that its only subclass has for it."""

@@ -107,14 +107,14 @@ class Reaching:
         """The classes that one class extends together, for each that extends several."""
         found: list[set[Scope]] = []
         for one in self._flow.index.scopes:
-            bases = one.node.bases if isinstance(one.node, cst.ClassDef) else ()
-            defined = [self._flow.defined(base.value, one.parent or one) for base in bases if len(bases) > 1]
+            bases = self._flow.bases(one)
+            defined = [self._flow.defined(base, one.parent or one) for base in bases if len(bases) > 1]
             found.append({known for kind in defined if kind is not None for known in self._flow.lineage(kind)})
         return found
 
     def _may_extend(self, kind: Scope, holder: Scope) -> bool:
         lineage = self._flow.lineage(kind)
-        return holder in lineage or any(isinstance(one.node, cst.ClassDef) and one.node.bases[1:] for one in lineage)
+        return holder in lineage or any(self._flow.bases(one)[1:] for one in lineage)
 
     def _excluded(self, value: cst.CSTNode, read: cst.CSTNode) -> bool:
         """Whether a value is given under a condition that does not hold where it is read."""

@@ -327,9 +327,9 @@ def _leaves_out(call: cst.Call, flow: Flow) -> bool:
     methods = index.knowledge.methods(LoadsModel)
     if function is None:
         kind = flow.defined(call.func.value, index.scope_of(call)) if isinstance(call.func, cst.Attribute) else None
-        bases = kind.node.bases if kind is not None and isinstance(kind.node, cst.ClassDef) else ()
+        bases = flow.bases(kind) if kind is not None else []
         plain = {name for one in index.knowledge.of(LoadsModel) for name in one.plain}
-        return plain.isdisjoint(index.qualified(base.value) for base in bases)
+        return plain.isdisjoint(map(index.qualified, bases))
     inside = index.calls_in(index.statement(function.node))
     inside += [one for scope in called_in(index, flow, index.statement(function.node)) for one in index.calls_of(scope)]
     own = {*function.parameters[:1], *([function.holder.name] if function.holder is not None else [])}

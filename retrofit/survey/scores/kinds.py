@@ -155,9 +155,9 @@ class Kinds:
         if name[:1].isupper() and self._index.knowledge.known(Metric, self._index.qualified(made_by)):
             return f"an object of `{name}`"
         made = class_of(self._index, self._flow, node)
-        if made is None or "__float__" in made.inner or not isinstance(made.node, cst.ClassDef):
+        if made is None or "__float__" in made.inner:
             return ""
-        numbers = any(last_name(base.value) in _NUMBERS for base in made.node.bases)
+        numbers = any(last_name(base) in _NUMBERS for base in self._flow.bases(made))
         return "" if numbers else f"an object of `{made.name}`"
 
     def _is_array_of_number(self, node: cst.BaseExpression, value: Value) -> bool:

@@ -393,7 +393,11 @@ def _after_batches(binding: Binding) -> bool:
 
 
 def _ratio_of(index: Index, binding: Binding) -> cst.BinaryOperation | None:
-    """Return the `100 * correct / total` that a function makes of a count, None where it makes none."""
+    """Return the `100 * correct / total` that a function makes of a count, None where it makes none.
+
+    What a running mean is made of, `mean += (loss - mean) / (i + 1)`, is none of these.
+    """
+    running = [b.statement for b in index.bound([binding.target], binding.statement.scope) if _in_turns(b)]
     ratios = [
         node
         for node in index.parents
@@ -401,6 +405,7 @@ def _ratio_of(index: Index, binding: Binding) -> cst.BinaryOperation | None:
         and isinstance(node.operator, cst.Divide)
         and index.scope_of(node) is binding.statement.scope
         and binding.target in names_in(node.left, called=False)
+        and index.statement(node) not in running
     ]
     if not ratios:
         return None

@@ -170,7 +170,8 @@ def _may_have_more(flow: Flow, holder: Scope, name: str) -> bool:
     if not isinstance(node, cst.ClassDef) or flow.root(holder) not in ("", "object", "builtins.object"):
         return True
     by_name = {"__getattr__", "__getattribute__"} & holder.inner.keys()
-    return bool(by_name or node.decorators or node.bases[1:]) or is_set_by_name(flow, name, flow.lineage(holder)[-1])
+    more = by_name or node.decorators or flow.bases(holder)[1:]
+    return bool(more) or is_set_by_name(flow, name, flow.lineage(holder)[-1])
 
 
 def _batches_around(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
