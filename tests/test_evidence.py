@@ -569,8 +569,9 @@ def test_a_best_is_kept_whole_in_an_item() -> None:
 
 def test_a_condition_by_which_no_best_is_taken_tells_of_none() -> None:
     named = "best, acc = limit(), validate(model)\ndue = acc > best"
-    (score,) = survey_of(script(f"{named}\nif due:\n    print(acc)\nelse:\n    best = acc", "best = 0")).scores
-    assert score.direction == ""
+    epoch = f"{named}\nif due:\n    print(acc)\nelse:\n    best = acc"
+    (score,) = survey_of(script(epoch, "best = 0", "print(best)")).scores
+    assert score.kept_for_end == []
 
 
 def test_a_training_that_only_lets_another_model_evaluate_keeps_no_best_of_a_validation() -> None:

@@ -61,9 +61,11 @@ def _read_afterwards(
 
 def _as_bound(name: str, bound: set[str]) -> str:
     """Return the whole of which a variable, attribute or item is part, as it gets its values; "" for none."""
-    while name and name not in bound:
-        name = re.sub(r"(^|\.)\w+$|\[[^\[\]]*\]$", "", name)
-    return name
+    whole, before = name, ""
+    while whole not in ("", before, *bound):
+        before, whole = whole, re.sub(r"(^|\.)\w+$|\[[^\[\]]*\]$", "", whole)
+    given_by_method = re.fullmatch(r"[\w.]+(\[[^\[\]]+\])+", name)
+    return whole if whole in bound else name if given_by_method else ""
 
 
 def _is_in(binding: Binding, some: set[Statement]) -> bool:
