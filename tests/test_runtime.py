@@ -973,6 +973,13 @@ def test_a_file_of_before_the_training_that_the_script_takes_away_is_there_in_th
     assert held("best.pt") == [3]
 
 
+def test_a_training_that_saves_nothing_ends_as_well(training: ModuleType) -> None:
+    end_round(training, 0.5)
+    training._pai.structures = [{"best": 0.4}]
+    training._pai_end_with_files(complete=True)
+    assert os.listdir("PAI") == ["array_dims.csv"]
+
+
 def save_in(folder: str, number: int) -> None:
     """Save as a round does, in a folder with the time in its name, say."""
     import torch

@@ -270,8 +270,10 @@ def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], ne
     The script reads them there when its training is over. Of folders that are named alike but for numbers it is the
     one that the best round has used, where that and the last round have used one each.
     """
+    if not aside:
+        return
     best = _pai_best_of([{"best": one} for one in aside.values()])
-    if not aside or _pai_better(newest, best) == newest:
+    if _pai_better(newest, best) == newest:
         return
     found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     for path in {**here, **aside}:
