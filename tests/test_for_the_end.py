@@ -31,7 +31,7 @@ def test_what_a_better_score_gives_is_kept_for_what_reads_it_after_the_loop(
     before: str, taken: str, after: str, kept: list[str]
 ) -> None:
     (score,) = survey_of(script(f"{TAKEN}{taken}", f"best = 0.0\n{before}", after)).scores
-    assert (score.kept_for_end, score.lost_with_best) == (kept, "")
+    assert score.kept_for_end == kept
 
 
 def test_so_is_what_a_flag_gives_that_the_best_tells() -> None:
@@ -47,6 +47,15 @@ def test_and_a_whole_that_is_kept_and_what_a_list_is_added_to() -> None:
     epoch = "seen.append(validate(model))\nif np.argmax(seen) == epoch:\n    torch.save(model, path)"
     (score,) = survey_of(script(epoch, "seen = []", "print(max(seen))")).scores
     assert score.kept_for_end == ["seen"]
+
+
+def test_a_dict_that_is_given_its_items_by_a_method_is_kept_whole_and_a_sum_is_not() -> None:
+    epoch = "acc = validate(model)\nif acc > best['acc']:\n    best.update(acc=acc, when=epoch)"
+    (score,) = survey_of(script(epoch, "best = {'acc': 0.0}", "print(best['when'])")).scores
+    assert score.kept_for_end == ["best"]
+    epoch = "a, b = validate(model)\nif a + b > best_a + best_b:\n    best_a, best_b = a, b\n    when = epoch"
+    (score,) = survey_of(script(epoch, "best_a = best_b = when = 0", "print(best_a, when)")).scores
+    assert score.kept_for_end == []
 
 
 KEEPER = """
@@ -109,9 +118,10 @@ def test_a_best_in_an_object_of_the_loops_function_is_kept_of_a_closure() -> Non
     assert (score.direction, score.kept_for_end) == ("max", ["state['best']"])
 
 
+@pytest.mark.parametrize("taken", ["copy.deepcopy(model.state_dict())", "epoch"])
 @pytest.mark.parametrize(("begun", "noted"), [("", True), ("state = None", False)])
-def test_weights_without_a_value_before_the_loop_are_told_of(tmp_path: Path, begun: str, noted: bool) -> None:
-    text = script(f"{TAKEN}state = copy.deepcopy(model.state_dict())", f"import copy\nbest = 0\n{begun}", "save(state)")
+def test_what_has_no_value_before_the_loop_is_told_of(tmp_path: Path, taken: str, begun: str, noted: bool) -> None:
+    text = script(f"{TAKEN}state = {taken}", f"import copy\nbest = 0\n{begun}", "save(state)")
     plan = plan_of(tmp_path, text, Options(mode="max"))
     assert [note.code for note in plan.notes if "`state`, which" in note.message] == ["PAI022"] * noted
     assert ("keep_with_best(lambda: state)" in rewritten(plan)) is not noted

@@ -1352,6 +1352,9 @@ def test_a_function_that_gives_its_result_within_the_loop_gives_it_when_training
     found = re.search(r"return best|break", changed.partition("leave=False")[2])
     assert found is not None
     assert found[0] == leaves
+    assert ("            best = pai_distributed.kept_with_best()\n            return best\n" in changed) == (
+        "best" in leaves
+    )
 
 
 def test_turn_that_validates_before_it_trains_hands_the_score_over_before(tmp_path: Path) -> None:

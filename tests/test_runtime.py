@@ -1212,7 +1212,10 @@ def test_the_end_has_what_the_round_with_the_best_score_has_kept(
     first, second = bests
     assert end_with(helper, tmp_path, first, lambda: ("first", 1)) == ("first", 1)
     assert end_with(helper, tmp_path, second, lambda: ("second", 2), complete=True) == expected
-    # Started again, it passes its training over.
+    helper.keep_with_best(lambda: "another model's")
+    assert helper.kept_with_best() == "another model's"
+    helper._pai.structures = []  # started again, it passes its training over
+    helper.keep_with_best(lambda: ("second", 2))
     assert helper.kept_with_best() == expected
 
 

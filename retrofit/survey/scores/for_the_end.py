@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import mentions, method_name, names_in, nodes_in
+from retrofit.survey.nodes import mentions, names_in
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
 from retrofit.survey.scores.words import Candidate
@@ -19,23 +19,21 @@ from retrofit.survey.sites.loop import EpochLoop
 def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[list[str], str]:
     """Return what the epoch loop calls the best score, and what a better one gives, where that is read after the loop.
 
-    And the name of weights that are kept so, but which the loop's function cannot name before the loop; "" for none.
+    And the name of what is kept so, but has no name or value before the loop; "" for none.
     """
     keeper = candidate.keeper if candidate.keeper is not None else loop.scope
     found, lost = list[str](), ""
-    for name, given in _read_afterwards(index, flow, loop, candidate, keeper):
+    for name in _read_afterwards(index, flow, loop, candidate, keeper):
         own = in_the_loop(index, flow, loop, name, candidate.keeper)
         if own and is_begun(index, flow, loop, own):
             found.append(own)
-        elif not lost and any(_is_of_weights(index, binding) for binding in given):
-            lost = name
+        else:
+            lost = lost or name
     return found, lost
 
 
-def _read_afterwards(
-    index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, keeper: Scope
-) -> Iterator[tuple[str, list[Binding]]]:
-    """Yield the names in what keeps the best, with what gives them their values in training."""
+def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, keeper: Scope) -> Iterator[str]:
+    """Yield the names of what is kept, as what keeps it has them."""
     inside = [b for b in (*index.bindings, *index.items) if b.statement.scope is keeper]
     if keeper is loop.scope:
         inside = [b for b in inside if loop.statement in b.statement.path]
@@ -56,7 +54,7 @@ def _read_afterwards(
         first = next((node for node, scope in afterwards if _names(flow, node, scope, name, keeper)), None)
         anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
         if name and alone and first is not None and not anew:
-            yield name, given
+            yield name
 
 
 def _as_bound(name: str, bound: set[str]) -> str:
@@ -64,22 +62,18 @@ def _as_bound(name: str, bound: set[str]) -> str:
     whole, before = name, ""
     while whole not in ("", before, *bound):
         before, whole = whole, re.sub(r"(^|\.)\w+$|\[[^\[\]]*\]$", "", whole)
-    given_by_method = re.fullmatch(r"[\w.]+(\[[^\[\]]+\])+", name)
-    return whole if whole in bound else name if given_by_method else ""
+    given_by_method = re.fullmatch(r"([\w.]+)(\[[^\[\]]+\])+", name)
+    return whole if whole in bound else given_by_method[1] if given_by_method else ""
 
 
 def _is_in(binding: Binding, some: set[Statement]) -> bool:
     return not some.isdisjoint(binding.statement.path[:-1])
 
 
-def _is_of_weights(index: Index, binding: Binding) -> bool:
-    calls = [part for part in nodes_in(binding.value) if isinstance(part, cst.Call)] if binding.value else []
-    return any(method_name(call) == "state_dict" or index.qualified(call.func) == "copy.deepcopy" for call in calls)
-
-
 def _afterwards(flow: Flow, loop: EpochLoop, keeper: Scope) -> list[tuple[cst.CSTNode, Scope]]:
     """Return what runs after the loop: statements and the functions that they call, with their scopes."""
     found: list[tuple[cst.CSTNode, Scope]] = [(later.node, later.scope) for later in loop.leftovers]
+    found += [(cst.parse_expression(loop.result), loop.scope)] if loop.result else []
     calls, seen = [call for later in loop.leftovers for call in flow.index.calls_in(later)], {keeper, loop.scope}
     for call in calls:
         function = flow.called(call)

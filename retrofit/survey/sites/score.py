@@ -92,7 +92,7 @@ class Score(Site):
         ranked: whether only some ranks do.
         own: the options that name the epoch's own score then, "" where the loop cannot have it.
         kept_for_end: what the epoch loop calls its best score and what it keeps with that, where it reads that later.
-        lost_with_best: the name of weights that are kept with it and read there, but have no value before the loop.
+        lost_with_best: the name of what it keeps with that and reads later, but which has no value before the loop.
         present: a condition without which the expression cannot be evaluated, "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
         each_step: whether each step of the optimizer in the epoch loop itself has one.

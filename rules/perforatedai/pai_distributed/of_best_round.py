@@ -29,17 +29,18 @@ def keep_with_best(kept: Callable[[], Any]) -> None:
         kept: returns that, such as `lambda: (best_acc, best_weights)`.
     """
     _pai.with_best, _pai.kept_at = kept, _pai_place()
+    _pai.further = _pai.complete and bool(_pai.structures)
 
 
 def kept_with_best() -> Any:
     """What `keep_with_best` was told of, as the round with the best score has left it. Put it after the training loop.
 
     Returns:
-        What `kept` returns here where this round is the best one, or another script trains by the same code.
+        What `kept` returns here where this round is the best one, or another model trains by the same code.
     """
     assert _pai.with_best is not None, "keep_with_best comes first"
     mine, path = _pai.with_best(), _pai_kept_path()
-    if not (GPA.pai_tracker and _pai.complete and _pai_is_since_beginning(path)):
+    if _pai.further or not (GPA.pai_tracker and _pai.complete and _pai_is_since_beginning(path)):
         return mine
     return _pai_with_model(torch.load(path, weights_only=False))
 

@@ -40,6 +40,7 @@ class _PaiState:
         noted: the score that the script has noted, to be handed over.
         with_best: what returns what the script keeps with its best score; None where nothing is read in the end.
         kept_at: where that was said.
+        further: whether the training was complete by then, so that it is of another model's.
         given: what returns the last score as the script has given it, and its version.
         score_changes: whether it was not always the same.
         repeated_scores: how often the same one came although the model was evaluated.
@@ -145,6 +146,7 @@ class _PaiState:
     noted: Any = None
     with_best: Callable[[], Any] | None = None
     kept_at: str = ""
+    further: bool = False
     given: tuple[Any, int] | None = None
     score_changes: bool = False
     repeated_scores: int = 0
