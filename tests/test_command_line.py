@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
+from retrofit.options import Options
 from retrofit.plan import Plan
 from tests.conftest import SCRIPT, swapped
 from tests.helpers import code, plan_of, plan_of_project, rewritten, script
@@ -231,3 +233,23 @@ def test_options_are_not_read_of_an_object_that_takes_the_place_of_the_namespace
     assert "'--perforate_model_parallel'" in new
     assert ("args.perforate_model_parallel" not in new) is replaced
     assert ("pai_distributed.initializing()" in new) is replaced
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        pytest.param("args", True, id="as it is"),
+        pytest.param("vars(args)", False, id="a dict"),
+        pytest.param("load(options)", False, id="made of a dict"),
+        pytest.param("again", False, id="a dict by the name that it had"),
+        pytest.param("options if plain else args", False, id="a dict or not"),
+    ],
+)
+def test_options_are_not_read_of_a_dict_that_another_function_is_given(tmp_path: Path, given: str, known: bool) -> None:
+    built, loop, trained = script("acc = evaluate(model)").partition("for epoch")
+    text = f"import argparse\n\n{built}\ndef fit(params):\n{indent(loop + trained, '    ')}\n\ndef main():\n"
+    text += "    parser = argparse.ArgumentParser()\n    args = parser.parse_args()\n    options = vars(args)\n"
+    text += f"    again = parser.parse_args()\n    again = vars(again)\n    fit({given})\n\nmain()\n"
+    changed = rewritten(plan_of(tmp_path, text, Options(mode="max")))
+    assert ("if params.perforate_model_parallel:" in changed) is known
+    assert ("if pai_distributed.initializing():" in changed) is not known

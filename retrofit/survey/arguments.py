@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import ReadsCommandLine
+from retrofit.survey.displays import chosen_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.holders import ADDING
 from retrofit.survey.index import Index
+from retrofit.survey.names import Variable
 from retrofit.survey.nodes import argument, dotted, guards_main, method_name, names_in, nodes_in, receiver
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope, Statement
@@ -310,10 +312,20 @@ class Namespaces:
             return True
         return not all(any(guards_main(part.node) for part in b.statement.path) for b in bindings)
 
-    def _is_dict(self, name: str, scope: Scope) -> bool:
-        """Whether a name gets the options as a dict: `args = vars(args)`."""
-        values = [source.value for source in self._flow.sources(self._flow.variable(name, scope))]
-        return any(isinstance(value, cst.Call) and self._index.qualified(value.func) == "vars" for value in values)
+    def _is_dict(self, name: str, scope: Scope, seen: frozenset[Variable] = frozenset()) -> bool:
+        """Whether a name may have the options as a dict, also one that a call is given: `args = load(vars(args))`."""
+        variable = self._flow.variable(name, scope)
+        if variable in seen:
+            return False
+        for source in self._flow.sources(variable):
+            for value in [] if source.value is None else chosen_of(source.value) or [source.value]:
+                call = value if isinstance(value, cst.Call) else None
+                if call is not None and self._index.qualified(call.func) == "vars":
+                    return True
+                parts = [arg.value for arg in call.args] if call is not None else [value]
+                if any(self._is_dict(dotted(one) or "", source.scope, seen | {variable}) for one in parts):
+                    return True
+        return False
 
     def _is_replaced(self, name: str, scope: Scope, parsed: Collection[cst.CSTNode]) -> bool:
         """Whether a name gets an object that is not made of the namespace as well: `args = load(args.config)`."""
