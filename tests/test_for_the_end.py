@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -38,6 +39,30 @@ def test_so_is_what_a_flag_gives_that_the_best_tells() -> None:
     epoch = "acc = validate(model)\nis_best = acc > best\nbest = max(acc, best)\nif is_best:\n    when = epoch"
     (score,) = survey_of(script(epoch, "best, when = 0.0, 0", "print(when)")).scores
     assert score.kept_for_end == ["when"]
+
+
+@pytest.mark.parametrize(
+    "keeps",
+    [
+        "if acc <= best:\n    continue\nbest, state = acc, epoch",
+        "better = acc > best\nbest = max(acc, best)\nstate = epoch if better else state",
+        "if acc > best:\n    best = acc\n    for name in names:\n        state[name] = net[name]",
+    ],
+    ids=["behind a guard", "by a choice", "by keys"],
+)
+def test_and_what_is_given_otherwise_where_the_score_is_better(keeps: str) -> None:
+    epoch = f"acc = validate(model)\n{keeps}"
+    (score,) = survey_of(script(epoch, "best, state = 0.0, {}", "print(best, state)"), mode="max").scores
+    assert score.kept_for_end == ["best", "state"]
+
+
+def test_what_is_returned_within_the_loop_is_told_of() -> None:
+    text = script(
+        f"{TAKEN}bad = 0\nelse:\n    bad += 1\nif bad > 3:\n    return best", "best, bad = 0, 0", "return best"
+    )
+    built, loop, rest = text.partition("best, bad = 0, 0")
+    (score,) = survey_of(f"{built}def fit():\n{indent(loop + rest, '    ')}\n\nprint(fit())\n").scores
+    assert (score.kept_for_end, score.lost_with_best) == (["best"], "best")
 
 
 def test_and_a_whole_that_is_kept_and_what_a_list_is_added_to() -> None:

@@ -1195,8 +1195,8 @@ def end_with(helper: ModuleType, folder: Path, best: float, kept: Callable[[], A
     (folder / "PAI").mkdir(exist_ok=True)
     if not helper._pai.before:
         (folder / "PAI" / "array_dims.csv").touch()
-    helper._pai.structures, helper._pai.complete = [{"best": best}], complete
     helper.keep_with_best(kept)
+    helper._pai.structures, helper._pai.complete = [{"best": best}], complete
     if helper._pai_is_best_round():
         helper._pai_end_with_best(complete=complete)
     helper._pai.before.append({"best": best})
@@ -1219,15 +1219,19 @@ def test_the_end_has_what_the_round_with_the_best_score_has_kept(
     assert helper.kept_with_best() == expected
 
 
-def test_a_copy_of_the_model_is_one_of_what_that_is_in_the_end(helper: ModuleType, tmp_path: Path) -> None:
+def test_the_model_and_its_copies_are_kept_by_their_weights(helper: ModuleType, tmp_path: Path) -> None:
+    """Another module of its class is none of them."""
     import torch
 
-    helper._pai.model = torch.nn.Linear(1, 1)
-    end_with(helper, tmp_path, 0.7, lambda: (torch.nn.Linear(1, 1), 0.7))
-    net, best = end_with(helper, tmp_path, 0.5, lambda: (None, 0.5), complete=True)
-    assert (net.weight == helper._pai.model.weight).all()
-    assert net is not helper._pai.model
-    assert best == 0.7
+    def model(*layers: Any) -> Any:
+        return torch.nn.Sequential(*layers or [torch.nn.Linear(1, 1)])
+
+    helper._pai.model, copy, other = model(), model(), model(torch.nn.Tanh(), torch.nn.Linear(2, 3))
+    end_with(helper, tmp_path, 0.7, lambda: (helper._pai.model, copy, other, 0.7))
+    itself, copied, another, best = end_with(helper, tmp_path, 0.5, lambda: (None,) * 4, complete=True)
+    assert itself is helper._pai.model
+    assert copied is not itself
+    assert (copied[0].weight, another[1].weight.tolist(), best) == (copy[0].weight, other[1].weight.tolist(), 0.7)
 
 
 def test_what_cannot_be_kept_from_round_to_round_is_said(

@@ -9,9 +9,11 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.loops import turns_begun_by
 from retrofit.survey.nodes import mentions, names_in
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
+from retrofit.survey.scores.values import in_loop
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -19,17 +21,22 @@ from retrofit.survey.sites.loop import EpochLoop
 def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[list[str], str]:
     """Return what the epoch loop calls the best score, and what a better one gives, where that is read after the loop.
 
-    And the name of what is kept so, but has no name or value before the loop; "" for none.
+    And the name of what is kept so, but has no name or value before the loop, or is returned within it; "" for none.
     """
     keeper = candidate.keeper if candidate.keeper is not None else loop.scope
     found, lost = list[str](), ""
     for name in _read_afterwards(index, flow, loop, candidate, keeper):
         own = in_the_loop(index, flow, loop, name, candidate.keeper)
-        if own and is_begun(index, flow, loop, own):
-            found.append(own)
-        else:
-            lost = lost or name
+        known = bool(own) and is_begun(index, flow, loop, own)
+        found += [own] if known else []
+        lost = lost or ("" if known and not _is_returned(index, loop, own) else name)
     return found, lost
+
+
+def _is_returned(index: Index, loop: EpochLoop, name: str) -> bool:
+    """Whether the training's function returns a value within the loop, where its early stopping ends, say."""
+    within = [node for node, scope in index.returns if scope is loop.scope and in_loop(index, loop, node)]
+    return any(mentions(node, [name]) for node in within)
 
 
 def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, keeper: Scope) -> Iterator[str]:
@@ -40,16 +47,17 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     appended = {b.target.removesuffix("[-1]") for b in index.appended}
     best = _as_bound(candidate.holder, {*(b.target for b in inside), *appended})
     flags = {best, *(b.target for b in inside if b.value is not None and mentions(b.value, [best]))}
+    asked = [part for part in index.statements if isinstance(part.node, cst.If) and mentions(part.node.test, flags)]
     better = {b.statement.path[-2] for b in inside if b.target == best} - {loop.statement}
+    better |= {part for part in asked if any(part in b.statement.path for b in inside)}
+    for goes_on in turns_begun_by(index, loop.statement):  # `if acc <= best: continue`
+        better.update(later for part in asked if part in goes_on.path for later in part.following)
     better |= {
-        part
-        for b in inside
-        for part in b.statement.path
-        if isinstance(part.node, cst.If) and mentions(part.node.test, flags)
-    }
+        b.statement for b in inside if isinstance(b.value, cst.IfExp) and mentions(b.value.test, flags)
+    }  # `state = new if improved else state`
     afterwards = _afterwards(flow, loop, keeper)
-    for name in dict.fromkeys([best, *sorted({b.target for b in inside if _is_in(b, better)})]):
-        given = [b for b in inside if b.target == name]
+    for name in dict.fromkeys([best, *sorted({_whole(b.target) for b in inside if _is_in(b, better)})]):
+        given = [b for b in inside if _whole(b.target) == name]
         alone = name == best or all(_is_in(b, better) for b in given)
         first = next((node for node, scope in afterwards if _names(flow, node, scope, name, keeper)), None)
         anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
@@ -67,7 +75,12 @@ def _as_bound(name: str, bound: set[str]) -> str:
 
 
 def _is_in(binding: Binding, some: set[Statement]) -> bool:
-    return not some.isdisjoint(binding.statement.path[:-1])
+    return not some.isdisjoint(binding.statement.path)
+
+
+def _whole(name: str) -> str:
+    """Return a dict that is filled by keys that are worked out, `state[name]`, else the variable or item itself."""
+    return re.sub(r"\[[^\d'\"\[].*", "", name)
 
 
 def _afterwards(flow: Flow, loop: EpochLoop, keeper: Scope) -> list[tuple[cst.CSTNode, Scope]]:

@@ -18,8 +18,8 @@ from .library import _pai_folder
 from .place import _pai_place
 from .process import _pai, _pai_rank, _pai_say
 
-#: Stands in a file for a copy of the model, which is to be made of what the model is in the end.
-_pai_the_model = "pai_distributed: a copy of the model"
+#: Stands in a file for the model, or with the weights of a copy of it.
+_pai_the_model = "pai_distributed: the model"
 
 
 def keep_with_best(kept: Callable[[], Any]) -> None:
@@ -75,12 +75,24 @@ def _pai_end_with_best(*, complete: bool) -> None:
 
 
 def _pai_without_model(value: Any) -> Any:
+    """What can be written of it: of the model nothing, and of a copy of it, or of its average, the weights alone."""
     if type(value) is tuple:
         return tuple(map(_pai_without_model, value))
-    return _pai_the_model if type(value) is type(_pai.model) else value
+    if value is _pai.model:
+        return {_pai_the_model: None}
+    if type(value) is not type(_pai.model) or value.state_dict().keys() != _pai.model.state_dict().keys():
+        return value
+    return {_pai_the_model: value.state_dict()}
 
 
 def _pai_with_model(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_pai_with_model, value))
-    return copy.deepcopy(_pai.model) if isinstance(value, str) and value == _pai_the_model else value
+    if not (isinstance(value, dict) and _pai_the_model in value):
+        return value
+    state = value[_pai_the_model]
+    if state is None:
+        return _pai.model
+    made: Any = copy.deepcopy(_pai.model)  # with the dendrites of the best round
+    made.load_state_dict(state)
+    return made
