@@ -335,6 +335,18 @@ def test_insisting_on_a_wrapper_counts_as_member(kind: str, members: bool) -> No
 
 
 @pytest.mark.parametrize(
+    ("held", "members"),
+    [("models[name]", True), ("models['net']", True), ("models['other']", False), ("others[name]", False)],
+)
+@pytest.mark.parametrize("made", ["models['net'] = DDP(model)", "net = DDP(model)\nmodels['net'] = net"])
+def test_wrapper_in_a_dict_may_be_what_a_key_that_is_worked_out_gives(held: str, members: bool, made: str) -> None:
+    text = script(before=f"others = {{}}\nfor name in names:\n    load({held}.module)")
+    text = text.replace("model = DDP(model)", f"models = {{}}\n{made}")
+    (wrapper,) = survey_of(text.replace("model(x)", "models['net'](x)")).wrappers
+    assert wrapper.members is members
+
+
+@pytest.mark.parametrize(
     ("call", "body", "members"),
     [
         pytest.param("loss = criterion(model, x)", "return net.module.head(x)", True, id="of an object"),

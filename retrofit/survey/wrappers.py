@@ -19,7 +19,17 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.holders import modules_walked
 from retrofit.survey.index import Index
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import calls_one_of, dotted, is_choice, method_name, names_in, nodes_in, receiver, spelled
+from retrofit.survey.nodes import (
+    calls_one_of,
+    dotted,
+    is_choice,
+    key_of,
+    method_name,
+    names_in,
+    nodes_in,
+    receiver,
+    spelled,
+)
 from retrofit.survey.order import one_after_the_other
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
@@ -447,8 +457,12 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
     for wrapper in wrappers:
         origins = set(flow.origins(wrapper.call, wrapper.scope))
 
-        def means_it(node: cst.BaseExpression, origins: set[Origin] = origins) -> bool:
-            return not origins.isdisjoint(flow.deep_origins(node, index.scope_of(node)))
+        given = [(b, b.value) for b in index.items if isinstance(b.value, (cst.Name, cst.Call))]
+        items = [b for b, value in given if not origins.isdisjoint(flow.origins(value, b.statement.scope))]
+
+        def means_it(node: cst.BaseExpression, origins: set[Origin] = origins, items: list[Binding] = items) -> bool:
+            there = flow.deep_origins(node, index.scope_of(node))
+            return not origins.isdisjoint(there) or any(_may_be_item(node, one, flow) for one in items)
 
         for attribute in index.attributes:
             name = attribute.attr.value
@@ -469,6 +483,15 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
             and not asking  # such a script may treat what is no DistributedDataParallel as a bare model
             and any(call.args and means_it(call.func) and not _moved(call, flow) for call in index.calls)
         )
+
+
+def _may_be_item(node: cst.BaseExpression, item: Binding, flow: Flow) -> bool:
+    """Whether an expression takes an item by a key that is worked out, `models[name]`, of what is given one there."""
+    name = dotted(node.value) if isinstance(node, cst.Subscript) and key_of(node) is None else None
+    holder = item.target.partition("[")[0]
+    return name is not None and flow.member(name, flow.index.scope_of(node)) == flow.member(
+        holder, item.statement.scope
+    )
 
 
 def _moved(call: cst.Call, flow: Flow) -> bool:
