@@ -121,6 +121,65 @@ def test_a_model_that_no_place_has_on_each_way_is_asked_about(tmp_path: Path, te
     assert any("the model is built in several functions" in question.message for question in questions)
 
 
+#: The model is built again to resume, in the branch that trains, and wrapped in one of two ways there.
+REBUILT = code("""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def train(model):
+        optimizer = torch.optim.AdamW(model.parameters())
+        single = model
+        if gpus > 1:
+            model = torch.nn.DataParallel(single)
+        if dist.is_initialized():
+            model = DDP(model)
+        for epoch in range(20):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = model(x, y)
+                loss.backward()
+                optimizer.step()
+            acc = validate(model)
+            print(acc)
+
+    def main():
+        model = Net()
+        if trains:
+            if saved:
+                model = Net(torch.load(saved))
+            train(model)
+
+    main()
+    """)
+AGAIN = "            model = Net(torch.load(saved))\n"
+
+
+@pytest.mark.parametrize("before", ["", "        print(model)\n"])
+def test_a_model_that_is_built_again_before_it_is_given_on_is_one(tmp_path: Path, before: str) -> None:
+    text = rewritten(plan_of(tmp_path, REBUILT.replace("        if saved:\n", f"{before}        if saved:\n")))
+    assert text.count("UPA.perforate_model(") == 1
+    assert text.index("def train(") < text.index("model = UPA.perforate_model(") < text.index("optimizer, _ =")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("        if saved:\n", "        train(model)\n        if saved:\n", id="trained before"),
+        pytest.param(
+            f"{AGAIN}        train(model)\n",
+            f"            other = Net()\n{AGAIN}            train(other)\n        train(model)\n",
+            id="by another name",
+        ),
+    ],
+)
+def test_models_of_which_each_may_be_trained_are_not(tmp_path: Path, old: str, new: str) -> None:
+    text = REBUILT.replace(old, new)
+    assert text != REBUILT
+    questions = plan_of(tmp_path, text).questions
+    assert any(question.code == "PAI102" for question in questions)
+
+
 #: The model is made in the process that starts the others, and handed to each of them.
 SPAWNED = code("""
     import torch

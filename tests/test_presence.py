@@ -59,6 +59,30 @@ TRIED = {
 }
 
 
+#: What an evaluation returns for its other task, and whether the score is asked for.
+BY_TASK = {
+    "a number": ("return loss(model).item()", True),
+    "arithmetic": ("hit = count(model) / 8\n    return hit", True),
+    "a constant": ("return 0.0", True),
+    "a dict of another score": ("return {'watch': 'f1', 'f1': 3}", False),
+    "two dicts": ("return {'watch': 'f1'} | scores(model)", False),
+    "what is not seen": ("return scores(model)", False),
+    "nothing at all": ("raise ValueError", False),
+}
+
+
+@pytest.mark.parametrize("before", ["if task == 'labels':\n    continue\nif ", "if task != 'labels' and "])
+@pytest.mark.parametrize(("other", "asked"), BY_TASK.values(), ids=BY_TASK)
+def test_so_where_another_task_has_a_number_instead(tmp_path: Path, before: str, other: str, asked: bool) -> None:
+    made = f"def evaluate(model):\n    if task == 'rank':\n        return {{'watch': 'acc', 'acc': 1}}\n    {other}\n"
+    score = "result[result['watch']]"
+    best = f"best = {score}\n    torch.save(model.state_dict(), 'best.pt')"
+    text = script(f"result = evaluate(model)\n{before}{score} > best:\n    {best}", "best = result = 0.0")
+    new = rewritten(plan_of(tmp_path, code(made) + text, Options(mode="max")))
+    present = " if isinstance(result, dict) else None" if asked else ""
+    assert f"report_validation_score({score}{present}, model" in new
+
+
 @pytest.mark.parametrize("made", ["stats = evaluate(model)", "stats = {}\nfor k, v in evaluate(model): stats[k] = v"])
 @pytest.mark.parametrize(("score", "fails", "given"), TRIED.values(), ids=TRIED)
 def test_so_where_the_script_goes_on_without_its_item(

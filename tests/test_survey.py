@@ -907,6 +907,34 @@ def test_model_is_there_after_a_function_that_changes_it(body: str, line: int) -
     assert models_of(text) == [("model", line + shift, "")]
 
 
+_LOADING = """
+def load(model, path, optimizer=None):
+    saved = torch.load(path)
+    model.load_state_dict(saved["model"])
+    epoch = EPOCH
+    if optimizer is not None:
+        optimizer.load_state_dict(saved["optimizer"])
+    return saved, epoch
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "epoch", "last"),
+    [
+        pytest.param("load(model, args.load)", "0", "model.fc = nn.Linear(8, 2)", id="its weights alone"),
+        pytest.param("load(model, args.load)", "saved['epoch']", "model = Net()", id="the epoch of the checkpoint"),
+        pytest.param("load(model, args.load, optimizer)", "0", "model = Net()", id="its optimizer as well"),
+    ],
+)
+def test_a_checkpoint_of_which_a_call_takes_the_weights_alone_is_none_to_resume_from(
+    call: str, epoch: str, last: str
+) -> None:
+    text = _LOADING.replace("EPOCH", epoch)
+    text += f"model = Net()\nif args.load:\n    {call}\n    model.fc = nn.Linear(8, 2)\nmodel = DDP(model)\n"
+    (model,) = survey_of(DDP + text).models
+    assert model.code.strip().splitlines()[-1].strip() == last
+
+
 TRY = f"""
 {DDP}
 def train(model):

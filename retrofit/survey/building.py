@@ -61,8 +61,7 @@ def last_of_building(
             here = [call for call in loading if statement in index.statement(call).path]
             put = any(statement in place.path for place in putting)
             changed = bool(here) or put or _changes(index, statement, target) or bool(_told(index, statement, acting))
-            called = [function for call in here if (function := flow.called(call)) is not None]
-            resumes = changed and is_resume(index, statement, called, any(map(_loads, here)))
+            resumes = changed and is_resume(flow, statement, here, any(map(_loads, here)))
             resumed = resumed or resumes
             told = not resumed and any(statement in place.path for place in telling)
             if _ends_for_some(statement, flow) or told or (changed and not resumes):

@@ -321,6 +321,7 @@ def find_models(
                 model.built, model.moved = built, moved
         models.append(model)
     apart = len({id(model.scope) for model in models}) > 1 or _elsewhere(models, wrappers, flow)
+    apart = apart or any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2))
     return (_where_passed(models, origins, wrappers, loops or [], flow) if apart else []) or models
 
 

@@ -11,7 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.names import Source
 from retrofit.survey.order import runs_instead, ways_to
 from retrofit.survey.origins import Origin
-from retrofit.survey.scopes import Scope
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
 
@@ -24,16 +24,26 @@ def passed_to(
     Nothing where a run may make several.
 
     Args:
-        models: the places in several functions after which the model is there.
+        models: the places after which the model is there, in several functions or one after the other.
         origins: where it is built.
         wrappers: the wrappers of this model.
     """
-    if all(runs_instead(one.statement, [other], flow) for one, other in combinations(models, 2)):
-        ways = [ways_to(wrapper.statement, flow) for wrapper in wrappers]
+    ways = [ways_to(wrapper.statement, flow) for wrapper in wrappers]
+    if all(
+        runs_instead(one.statement, [other], flow) or _takes_place(one, other, ways)
+        for one, other in combinations(models, 2)
+    ):
         for function in ways[0]:
             name = next(_always(function, origins, wrappers, flow), None)
             if name is not None and all(function in found for found in ways):
                 yield function, name
+
+
+def _takes_place(one: Model, other: Model, ways: list[dict[Scope, list[Statement]]]) -> bool:
+    """Whether one of two models of a function takes the name of the other, before any way to a wrapper: to resume."""
+    wrapping = [way.order for found in ways for way in found.get(one.scope, ())]
+    same = one.scope is other.scope and one.target == other.target
+    return same and max(one.statement.last, other.statement.last) < min(wrapping, default=0)
 
 
 def _always(function: Scope, origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Iterator[str]:

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import LoadsModel, SendsAway, WritesPath
-from retrofit.survey.conditions import constant
+from retrofit.survey.conditions import constant, rules_out
+from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
@@ -38,22 +39,31 @@ _PROGRESS = re.compile(r"\w*start_epoch$|best|epoch", re.IGNORECASE)
 _STEPPING = re.compile("optim|sched|scaler", re.IGNORECASE)
 
 
-def is_resume(index: Index, statement: Statement, called: Collection[Scope] = (), loads: bool = False) -> bool:
+def is_resume(flow: Flow, statement: Statement, loading: Collection[cst.Call] = (), loads: bool = False) -> bool:
     """Whether a statement loads a checkpoint of an earlier training, not weights to begin with.
 
     Args:
-        called: functions that it calls, which may do the loading.
+        loading: calls of functions in it which may do the loading; what these do not come to with what they are given,
+            as an optimizer that is None, does not count.
         loads: whether it calls what loads by its name.
     """
-    parts = [statement, *(index.statement(function.node) for function in called)]
-    calls = [call for part in parts for call in index.calls_in(part) if method_name(call) == "load_state_dict"]
+    index = flow.index
+    ways = [(function, call) for call in loading if (function := flow.called(call)) is not None]
+    parts = [(statement, None), *((index.statement(function.node), call) for function, call in ways)]
+    calls = [
+        call
+        for part, by in parts
+        for call in index.calls_in(part)
+        if method_name(call) == "load_state_dict" and not (by and rules_out(index.statement(call), by, flow))
+    ]
     if not calls and not loads:
         return False
     asked = index.source.words(statement.node.test) if isinstance(statement.node, cst.If) else ()
     if any(_BEGINS.search(word) for word in asked):
         return False
-    given = [binding.target.rpartition(".")[2] for part in parts for binding in index.bound_in(part)]
-    goes_on = any(map(_PROGRESS.match, given)) or any(_STEPPING.search(last_name(receiver(call))) for call in calls)
+    bound = [binding for part, _ in parts for binding in index.bound_in(part) if not is_number(binding.value)]
+    goes_on = any(_PROGRESS.match(one.target.rpartition(".")[2]) for one in bound)
+    goes_on = goes_on or any(_STEPPING.search(last_name(receiver(call))) for call in calls)
     return goes_on or any("resume" in word.lower() for word in asked)
 
 

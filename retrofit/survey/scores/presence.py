@@ -111,13 +111,15 @@ def _asked(index: Index, test: cst.BaseExpression, holds: bool, names: set[str])
 
 
 def _lacking(index: Index, node: cst.BaseExpression, stand_ins: list[StandIn]) -> list[str]:
-    """Return what must hold as the variable of an expression may be None, or empty, instead of what is measured."""
+    """Return what must hold as the variable of an expression may be None, empty or a number, not what is measured."""
     name, whole = root_of(node), [one for one in stand_ins if one.whole]
     found = [f"{name} is not None"] if any(one.absent for one in whole) else []
     subscripts = [part for part in way_to_root(node) if isinstance(part, cst.Subscript)]
     key = subscripts[-1] if subscripts and dotted(subscripts[-1].value) == name else None
     if key is not None and any(isinstance(one.value, cst.Dict) for one in whole):
         found.append(f"{written(index, key).partition('[')[2][:-1]} in {name}")
+    if key is not None and any(one.plain for one in whole):
+        found.append(f"isinstance({name}, dict)")
     return found
 
 

@@ -35,6 +35,7 @@ class StandIn:
         whole: whether it stands for what the score is taken out of: `{}` for `stats["acc"]`.
         ranked: whether it is there on some ranks alone.
         condition: the code of a condition about the turn's number under which it is not, "" for none.
+        plain: whether it is a number, measured or not, where the script has a dict on another way.
     """
 
     value: cst.BaseExpression | None
@@ -42,6 +43,7 @@ class StandIn:
     whole: bool
     ranked: bool
     condition: str
+    plain: bool = False
 
     @property
     def absent(self) -> bool:
@@ -117,7 +119,17 @@ class StandIns:
         constant = [value for value in values if _is_constant(value) or self._is_of_before(value)]
         measured = [value for value in values if value not in constant] + self._added(node, at, call)
         found = [self._stand_in(one, measured) for one in constant] if measured else []
-        return [one for one in found if one is not None]
+        return [one for one in found if one is not None] + self._numbers(node, at, call)
+
+    def _numbers(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None) -> list[StandIn]:
+        """Return the numbers that stand, where it is measured otherwise, for the dict of which an item is a score."""
+        bare = bare_of(node)
+        if not isinstance(bare, cst.Subscript) or dotted(bare.value) is None:
+            return []
+        wholes = self.values(bare.value, at, call)
+        numbers = [one for one in wholes if one.reading.number or _is_computed(one.node)]
+        dicts = any(isinstance(one.node, cst.Dict) for one in wholes)
+        return [StandIn(one.node, one.reading.at, True, False, "", plain=True) for one in numbers if dicts]
 
     def values(
         self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None, after: bool = True
@@ -268,6 +280,12 @@ def _is_constant(value: Value) -> bool:
     return (
         node is None or isinstance(node, (cst.Integer, cst.Float)) or dotted(node) == "None" or _is_infinite(value.node)
     )
+
+
+def _is_computed(node: cst.BaseExpression | None) -> bool:
+    """Whether an expression is a number, or what arithmetic makes: not what two dicts make together."""
+    joins = isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr)
+    return isinstance(node, (cst.BinaryOperation, cst.Integer, cst.Float)) and not joins
 
 
 def _is_infinite(node: cst.BaseExpression | None) -> bool:
