@@ -1856,6 +1856,9 @@ def test_what_counts_turns(increment: str, counts: bool) -> None:
     [
         pytest.param("state = {'n': 0}", "state['n'] += 1", True, id="counted"),
         pytest.param("state = {'n': 0}", "more(state)", True, id="by a function"),
+        pytest.param("state = dict(model=model, n=0)", "state['n'] += 1", True, id="of keywords"),
+        pytest.param("state = dict(n=start)", "state['n'] += 1", False, id="of keywords, of what began before"),
+        pytest.param("state = dict(known, m=0)", "state['n'] += 1", False, id="of another dictionary with keywords"),
         pytest.param("state = {'n': 0, 'm': 0}", "state['m'] += 1", False, id="another item"),
         pytest.param("state, held = {'n': 0}, {'n': 0}", "held['n'] += 1", False, id="of another dictionary"),
         pytest.param("state = torch.load(path)", "state['n'] += 1", False, id="of a file"),
