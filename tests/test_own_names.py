@@ -43,14 +43,19 @@ def model(helper: ModuleType, perforate: Callable[..., Any]) -> Any:
 @pytest.fixture
 def grown(helper: ModuleType, model: Any) -> Any:
     """The model with a dendrite."""
+    grow(helper, model)
+    assert model[0].dendrite_modules_added == 1
+    return model
+
+
+def grow(helper: ModuleType, model: Any) -> None:
+    """Give each layer a dendrite."""
     import torch
 
     model(torch.ones(2, 3, 1)).sum().backward()
     with helper._pai_library_at_work(model):
         helper.GPA.pai_tracker.set_dendrite_training()
         helper.GPA.pai_tracker.set_neuron_training()
-    assert model[0].dendrite_modules_added == 1
-    return model
 
 
 def of_library(module: Any) -> bool:
@@ -330,3 +335,23 @@ def test_a_profiler_registers_its_buffers_on_all_modules(model: Any) -> None:
     model.apply(count)
     model[0].total_ops += 1
     assert model[0].main_module.total_ops == 0
+
+
+def test_the_parameters_of_dendrites_have_what_the_script_gives_those_of_the_layers(
+    helper: ModuleType, model: Any
+) -> None:
+    """But no tensor, which is of the other's values; and what they were given themselves stays."""
+    for name, parameter in model.named_parameters():
+        parameter.decays, parameter.began = name.endswith("weight"), parameter.detach().clone()
+    model[3].requires_grad_(False)
+    grow(helper, model)
+    of_dendrites = {name: part for name, part in model.named_parameters() if "pai_dendrites" in name}
+    assert {name for name, _ in model.named_parameters()} > of_dendrites.keys()
+    copied = {name: part for name, part in of_dendrites.items() if name.endswith(("weight", "bias"))}
+    assert len(copied) == 6
+    assert all(part.decays is name.endswith("weight") for name, part in copied.items())
+    assert all(hasattr(part, "decays") and not hasattr(part, "began") for part in of_dendrites.values())
+    for part in of_dendrites.values():
+        part.decays = None
+    grow(helper, model)
+    assert {part.decays for part in model.parameters()} == {True, False, None}

@@ -2972,12 +2972,20 @@ def test_what_shares_out_for_several_devices_need_not_for_the_one_of_the_initial
 
 
 @pytest.mark.parametrize(
-    ("initializing", "given", "used"), [(True, [1, 0], [1]), (True, None, None), (False, [1, 0], [1, 0])]
+    ("initializing", "cuda", "given", "used"),
+    [
+        (True, False, [1, 0], [1]),
+        (True, True, [1, 0], [1]),
+        (True, False, None, None),
+        (True, True, None, [0]),
+        (False, True, [1, 0], [1, 0]),
+        (False, True, None, None),
+    ],
 )
 def test_the_initialisation_run_wraps_whatever_it_wraps_on_one_device(
-    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, initializing: bool, given: list[int] | None, used: Any
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, initializing: bool, cuda: bool, given: Any, used: Any
 ) -> None:
-    """A loss that is wrapped beside the model names GPUs that the run does not see."""
+    """A loss that is wrapped beside the model names GPUs that the run does not see; a script may see all by itself."""
     import torch
 
     class Balanced(torch.nn.DataParallel[torch.nn.Module]):
@@ -2986,6 +2994,7 @@ def test_the_initialisation_run_wraps_whatever_it_wraps_on_one_device(
 
     seen: list[tuple[Any, ...]] = []
     monkeypatch.setattr(helper, "initializing", lambda: initializing)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(helper, "_pai_begin_replicas", lambda wrapper, *rest, **named: seen.append((*rest, named)))
     loss = torch.nn.MSELoss()
     torch.nn.DataParallel(loss, given)

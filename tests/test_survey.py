@@ -1896,6 +1896,9 @@ def test_what_counts_turns(increment: str, counts: bool) -> None:
     [
         pytest.param("state = {'n': 0}", "state['n'] += 1", True, id="counted"),
         pytest.param("state = {'n': 0}", "more(state)", True, id="by a function"),
+        pytest.param("state = dict(model=model, n=0)", "state['n'] += 1", True, id="of keywords"),
+        pytest.param("state = dict(n=start)", "state['n'] += 1", False, id="of keywords, of what began before"),
+        pytest.param("state = dict(known, m=0)", "state['n'] += 1", False, id="of another dictionary with keywords"),
         pytest.param("state = {'n': 0, 'm': 0}", "state['m'] += 1", False, id="another item"),
         pytest.param("state, held = {'n': 0}, {'n': 0}", "held['n'] += 1", False, id="of another dictionary"),
         pytest.param("state = torch.load(path)", "state['n'] += 1", False, id="of a file"),
@@ -7182,6 +7185,32 @@ def test_a_named_attribute_of_the_loops_own_object_is_brought_or_told(
         condition,
         ("self.loss" if unset else "", unset),
     )
+
+
+_TWICE = "if late: self.validation()\n            if hard: self.validation()"
+_ALWAYS = _TWICE.replace("if hard: ", "")
+_SET = "self.all['val'] = measure(self.net)"
+
+
+@pytest.mark.parametrize(
+    ("begun", "made", "where", "unset"),
+    [
+        pytest.param("{}", _SET, _TWICE, "hard", id="under conditions"),
+        pytest.param("{}", f"if full: {_SET}", _ALWAYS, "full", id="under one in the method"),
+        pytest.param("{}", _SET, _ALWAYS, "", id="always"),
+        pytest.param("{}", f"if full: {_SET}\n        else: {_SET} / 2", _ALWAYS, "", id="in each branch"),
+        pytest.param("{'val': 9.0}", _SET, _TWICE, "", id="begun"),
+        pytest.param("load()", _SET, _TWICE, "", id="of who knows what"),
+        pytest.param("{}; self.all['val'] = 9", _SET, _TWICE, "", id="set before"),
+        pytest.param("{}; self.all[key] = 9", _SET, _TWICE, "", id="by some key"),
+        pytest.param("{}; self.all.update(known)", _SET, _TWICE, "", id="updated"),
+    ],
+)
+def test_a_named_item_that_is_set_on_some_ways_only_is_told(begun: str, made: str, where: str, unset: str) -> None:
+    text = MEASURES_ITSELF.replace("SET", made).replace("WHERE", where)
+    text = text.replace("self.net = DDP", f"self.all = {begun}\n        self.net = DDP")
+    (score,) = survey_of(text, metric="self.all['val']", mode="min").scores
+    assert (score.kept, score.unset[:2]) == (None, ("self.all['val']" if unset else "", unset))
 
 
 @pytest.mark.parametrize("branch", ["if full:", "if dist.get_rank() == 0:"])

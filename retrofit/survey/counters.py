@@ -96,6 +96,8 @@ def _numbered(index: Index, flow: Flow, loop: Statement, name: str) -> list[Bind
         for one in (made.node.elements if isinstance(made.node, cst.Dict) else ())
         if isinstance(one, cst.DictElement) and [unquoted(index.source.code(one.key))] == keys
     ]
+    keyed = [one for made in held if isinstance(made.node, cst.Call) for one in flow.by_key(made.node, "".join(keys))]
+    begun += map(is_number, keyed)
     alike = [(b, *parted(unquoted(b.target))) for b in index.items]
     same = [
         b

@@ -284,7 +284,7 @@ class Origins(Names):
         self._looked_into.add(node)  # `state = state["model"]`: what holds it may be made of it
         found: list[tuple[cst.BaseExpression, Scope, int | None]] = []
         for made in self._holders(node.value, scope):
-            found += [(value, self.index.scope_of(value), None) for value in self._written(made, key)]
+            found += [(value, self.index.scope_of(value), None) for value in self.by_key(made, key)]
             found += self._items.get((made, key), ())
         self._looked_into.remove(node)
         return found
@@ -298,9 +298,9 @@ class Origins(Names):
         self._looked_into.add(variable)  # what holds it may be made of it
         made = self._holders(cst.parse_expression(holder), scope)
         self._looked_into.remove(variable)
-        return [value for one in made for value in self._written(one, repr(attribute))]
+        return [value for one in made for value in self.by_key(one, repr(attribute))]
 
-    def _written(self, made: cst.BaseExpression, key: str) -> Iterator[cst.BaseExpression]:
+    def by_key(self, made: cst.BaseExpression, key: str) -> Iterator[cst.BaseExpression]:
         """Yield what a display, or a call that makes a dict or a namespace of its keywords, has by a key."""
         yield from written(made, key)
         if isinstance(made, cst.Call) and self.index.qualified(made.func) in _OF_KEYWORDS:

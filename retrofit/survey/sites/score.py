@@ -109,7 +109,7 @@ class Score(Site):
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
         carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
         emptied: where what it is made of begins anew before it can be handed over, "" where it does not.
-        unset: an attribute of an object that it is of, the conditions on which that is set, and where; "" for none.
+        unset: an attribute or a dict's item that it is of, the conditions on which that is set, and where; "" for none.
         unmeasured: what it is in turns in which nothing is measured, where, and the condition of those that measure it.
     """
 

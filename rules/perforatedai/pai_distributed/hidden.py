@@ -47,6 +47,11 @@ def _pai_hide(model: torch.nn.Module) -> None:
             dendrites.__dict__["parent_module"] = dendrites._modules.pop("parent_module")
     if "tracker_string" in model._buffers:
         model.__dict__["tracker_string"] = model._buffers.pop("tracker_string")
+    for _, parameter, twin in _pai_pairs(model):
+        # A copy of a parameter has none of the script's attributes, which it may read of all parameters. A tensor there
+        # is of the other's values, such as those that it began with.
+        kept = {name: value for name, value in vars(twin).items() if not isinstance(value, torch.Tensor)}
+        vars(parameter).update({**kept, **vars(parameter)})
 
 
 def _pai_show(model: torch.nn.Module) -> None:
@@ -89,13 +94,18 @@ def _pai_twins(model: torch.nn.Module) -> Iterator[tuple[Any, torch.nn.Parameter
 
     Where that learns, it does: the script may have frozen it, with all that have other names than some.
     """
+    for layer, parameter, twin in _pai_pairs(model):
+        if twin.requires_grad:
+            yield layer, parameter.requires_grad_(True), twin
+
+
+def _pai_pairs(model: torch.nn.Module) -> Iterator[tuple[Any, torch.nn.Parameter, torch.nn.Parameter]]:
+    """The parameters of dendrites that take part in this structure, each with its layer and the one that it follows."""
     for layer in (one for one in _pai_layers(model) if len(one.dendrites_to_top)):
         own, idle = set(layer.main_module.parameters()), set(_pai_idle_parameters(layer))
         for name, parameter in layer.named_parameters():
             if parameter not in own | idle:
-                twin = layer.main_module.get_parameter(_pai_twin(layer, name))
-                if twin.requires_grad:
-                    yield layer, parameter.requires_grad_(True), twin
+                yield layer, parameter, layer.main_module.get_parameter(_pai_twin(layer, name))
 
 
 def _pai_shown(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -186,10 +186,11 @@ def _pai_begin_on_one(
 ) -> None:
     """Wrap what gets no dendrites as well, such as a loss, on the first of its GPUs where others are not to be seen.
 
+    A script that sets CUDA_VISIBLE_DEVICES sees them nonetheless, and in replicas the shapes of outputs would be lost.
     A class of the script's may share out by itself what it is given, which may need several.
     """
-    if device_ids is not None and initializing():
-        device_ids = list(device_ids)[:1]
+    if initializing() and (device_ids is not None or torch.cuda.is_available()):
+        device_ids = list(device_ids or [0])[:1]
     _pai_begin_replicas(wrapper, module, device_ids, *more, **named)
     if type(wrapper).scatter is not torch.nn.DataParallel.scatter and initializing():
         wrapper.scatter = functools.partial(_pai_scatter_to_one, wrapper, wrapper.scatter)  # type: ignore[method-assign]
