@@ -11,7 +11,7 @@ from itertools import takewhile
 
 import libcst as cst
 
-from retrofit.survey.conditions import SOMETHING, argument_of, constant, default_of, holds_with
+from retrofit.survey.conditions import SOMETHING, argument_of, constant, holds_with
 from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -30,6 +30,7 @@ from retrofit.survey.nodes import (
     wholes_of,
 )
 from retrofit.survey.order import runs_always
+from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.inheriting import leads_as, method_run, object_class
