@@ -448,3 +448,53 @@ def test_a_generic_class_with_its_parameters_is_the_class(head: str, name: str) 
     index = Index(source_of(f"from typing import Generic\n{head}\n    pass\n\nnet = Net[kind]()\n"))
     made = Flow(index).class_made(index.calls[0])
     assert (made.name if made is not None else "") == name
+
+
+HOOKS = """
+class Trainer:
+    def call(self, name=PLAIN):
+        getattr(self, WHICH)()
+
+    def begin(self):
+        print("begin")
+
+    def train(self):
+        HOOK
+        for x in loader:
+            model(x).mean().backward()
+
+    def turn(self):
+        BESIDE
+
+trainer = Trainer()
+START
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "trains"),
+    [
+        pytest.param({"HOOK": "self.call('begin')"}, False, id="of the training"),
+        pytest.param({"HOOK": "self.call(x)", "START": "trainer.train()"}, False, id="of a training that is called"),
+        pytest.param({"HOOK": "getattr(self, x)()", "BESIDE": "self.call('begin')"}, False, id="in the training"),
+        pytest.param({"BESIDE": "self.call('begin')"}, False, id="by what is given"),
+        pytest.param({"BESIDE": "self.call('train')"}, True, id="which is it"),
+        pytest.param({"BESIDE": "self.call()", "PLAIN": "'train'"}, True, id="by its default"),
+        pytest.param({"BESIDE": "self.call('begin'), self.call()", "PLAIN": "'train'"}, True, id="by its default too"),
+        pytest.param({"BESIDE": "self.call('begin')\n        self.call(x)"}, True, id="or anything"),
+        pytest.param({"BESIDE": "self.call(x)", "WHICH": "f'on_{name}'"}, False, id="another beginning"),
+        pytest.param({"BESIDE": "self.call(x)", "WHICH": "name + '_x'"}, False, id="another end"),
+        pytest.param({"BESIDE": "self.call(x)", "WHICH": "'tra%s' % name"}, True, id="its beginning"),
+        pytest.param({"BESIDE": "self.call(x)", "WHICH": "f't{name}n'"}, True, id="its beginning and end"),
+        pytest.param({"BESIDE": "self.call(x)", "WHICH": "'tr' + name + 'in'"}, True, id="its end"),
+    ],
+)
+def test_a_method_by_its_name_is_one_that_trains_where_it_can_be(names: dict[str, str], trains: bool) -> None:
+    text = HOOKS
+    for word, plain in {"PLAIN": "'begin'", "WHICH": "name", "HOOK": "pass", "BESIDE": "pass", "START": ""}.items():
+        text = text.replace(word, names.get(word, plain))
+    index = Index(source_of(text))
+    flow = Flow(index)
+    calls = [call for call in index.calls if index.source.code(call).startswith("getattr(self") and not call.args]
+    found = {one.name for call in calls for one in flow.choices.called(call)}
+    assert found == ({"train"} if trains else set())

@@ -1087,3 +1087,47 @@ def test_what_a_function_without_gradients_measures_of_a_batch_that_is_learnt_is
     before, turns, rest = text.partition("    for x, y in loader:\n")
     (score,) = survey_of(f"{before}{turns}{batch}    acc = {rest.partition('    acc = ')[2]}").scores
     assert (score.expression, score.made) == ("acc", made)
+
+
+#: A graph of which one part is learnt, and a measure of a part of it.
+PARTS = """
+def measure(model, graph, mask):
+    model.eval()
+    with torch.no_grad():
+        return (model(graph.x).argmax(1)OWN == graph.y).float().mean().item()
+
+def hits(out, y, mask):
+    with torch.no_grad():
+        return (out.argmax(1)[mask] == y[mask]).sum()
+
+def learn(model, graph):
+    criterion(model(graph.x)[graph.train_mask], graph.y[graph.train_mask]).backward()
+    optimizer.step()
+
+acc = best = 0
+"""
+LEARNT = "criterion(model(graph.x)[graph.train_mask], graph.y[graph.train_mask]).backward()\n        optimizer.step()"
+
+
+@pytest.mark.parametrize(
+    ("own", "measured", "made"),
+    [
+        pytest.param("[graph.val_mask]", "measure(model, graph, None)", "evaluated", id="held out"),
+        pytest.param("[8:]", "measure(model, graph, None)", "evaluated", id="a slice"),
+        pytest.param("[mask]", "measure(model, graph, graph.val_mask)", "evaluated", id="held out, by what is given"),
+        pytest.param("[mask]", "measure(model, graph, graph.train_mask)", "trained", id="learnt, by what is given"),
+        pytest.param("[graph.train_mask]", "measure(model, graph, None)", "trained", id="learnt"),
+        pytest.param("[-1]", "measure(model, graph, None)", "trained", id="the last one"),
+        pytest.param("", "measure(model, graph, None)", "trained", id="all"),
+        pytest.param("", "hits(graph.x, graph.y, graph.val_mask)", "trained", id="without the model"),
+    ],
+)
+@pytest.mark.parametrize("learnt", ["learn(model, graph)", LEARNT])
+def test_a_part_that_the_training_holds_out_of_its_batch_is_a_validations(
+    own: str, measured: str, made: str, learnt: str
+) -> None:
+    text = script("if acc > best:\n    best = acc", PARTS.replace("OWN", own))
+    before, _, rest = text.partition("    for x, y in loader:\n")
+    batch = f"    for graph in loader:\n        {learnt}\n        acc = {measured}\n"
+    (score,) = survey_of(f"{before}{batch}    if acc{rest.partition('    if acc')[2]}").scores
+    assert (score.expression, score.made) == ("acc", made)

@@ -4562,11 +4562,21 @@ def test_item_that_is_compared_in_either_direction_counts_in_both(old: str, new:
             "log['acc'] = run(model)\nif rank == 0:\n    log.update(other(model))", "log['acc']", id="beside it"
         ),
         pytest.param("log.update(run(model))\nif rank == 0:\n    other.update(run(model))", "log['acc']", id="another"),
+        pytest.param(
+            "log.update(losses(model))\nif rank == 0:\n    log.update(run(model))",
+            "log['acc'] if 'acc' in log else None",
+            id="beside others",
+        ),
+        pytest.param(
+            "log.update(both(model))\nif rank == 0:\n    log.update(run(model))", "log['acc']", id="beside more"
+        ),
     ],
 )
 def test_item_that_is_added_under_a_condition_may_not_be_there(added: str, value: str) -> None:
+    before = "def losses(model):\n    return {'loss': fit(model)}\n\n"
+    before += "def both(model):\n    return {'loss': fit(model), **more}\n\n"
     text = script(
-        f"log = {{'epoch': epoch}}\n{added}\nif rank == 0:\n    path = best_of(log)", "rank = dist.get_rank()"
+        f"log = {{'epoch': epoch}}\n{added}\nif rank == 0:\n    path = best_of(log)", f"{before}rank = dist.get_rank()"
     )
     (score,) = survey_of(text, metric="log['acc']", mode="max").scores
     assert score.value == value
@@ -5820,7 +5830,10 @@ def test_model_of_lazy_layers_is_finished_after_its_first_forward_pass(layer: st
         pytest.param("net.body.resize(12)", "words, model = add(words, model)", id="of a part"),
         pytest.param("further(net)", "words, model = add(words, model)", id="by a further function"),
         pytest.param("net.grow(12)", "words, model = add(words, model)", id="of a class that is read"),
+        pytest.param("net.rebuild(12)", "words, model = add(words, model)", id="by another of its methods"),
+        pytest.param("net.load(12)", "words, model = add(words, model)", id="by one that is not read"),
         pytest.param("net.show()", "model = Net()", id="which only tells"),
+        pytest.param("net.tell()", "model = Net()", id="which only tells by another of its methods"),
         pytest.param("other.resize(12)", "model = Net()", id="of another object"),
         pytest.param("net.eval()", "model = Net()", id="which changes no layers"),
         pytest.param("print(net.size(12))", "model = Net()", id="for what it returns"),
@@ -5829,7 +5842,9 @@ def test_model_of_lazy_layers_is_finished_after_its_first_forward_pass(layer: st
 )
 def test_model_is_finished_after_a_function_that_calls_what_changes_it(told: str, last: str) -> None:
     own = "class Net(nn.Module):\n    def show(self):\n        print(self)\n\n    def grow(self, n):\n"
-    own += "        self.fc = nn.Linear(n, 1)\n\n\n"
+    own += "        self.fc = nn.Linear(n, 1)\n\n    def rebuild(self, n):\n        self.grow(n)\n\n"
+    own += "    def load(self, n):\n        self.body.resize(n)\n\n"
+    own += "    def tell(self):\n        self.show()\n        self.tell()\n\n\n"
     further = "def further(it):\n    it.resize(12)\n\n\n"
     helpers = f"{own}{further}def add(words, net):\n    {told}\n    return words, net\n\n\n"
     (model,) = survey_of(

@@ -227,24 +227,26 @@ def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Sco
         target: the model's name where the call is.
         seen: the functions that are being looked at.
     """
-    index, function = flow.index, flow.called(call)
+    function = flow.called(call)
     if function is None or function in seen:
         return False
     values = [arg.value for arg in call.args if spelled(arg.value) == target]
-    for name in function.parameters:
-        if not any(source.value in values for source in flow.sources((function, name))):
-            continue
-        inner, own = index.calls_of(function), index.statement(function.node)
-        if _changes(index, own, name) or any(_changes_itself(one, flow) for one in _told(index, own, [name])):
-            return True
-        if any(_changes_what_it_gets(one, name, flow, seen | {function}) for one in inner):
-            return True
-    return False
+    given = [n for n in function.parameters if any(one.value in values for one in flow.sources((function, n)))]
+    return any(_changes_own(function, name, flow, seen) for name in given)
 
 
-def _changes_itself(call: cst.Call, flow: Flow) -> bool:
-    """Whether a method changes its object's layers or weights; so may one that is not read."""
+def _changes_own(function: Scope, name: str, flow: Flow, seen: set[Scope]) -> bool:
+    """Whether a function, or one that it calls, changes layers or weights of the model that has a name in it."""
+    index, seen = flow.index, seen | {function}
+    own = index.statement(function.node)
+    if _changes(index, own, name) or any(_changes_itself(one, flow, seen) for one in _told(index, own, [name])):
+        return True
+    return any(_changes_what_it_gets(one, name, flow, seen) for one in index.calls_of(function))
+
+
+def _changes_itself(call: cst.Call, flow: Flow, seen: set[Scope]) -> bool:
+    """Whether a method, or one that it calls, changes its object's layers or weights; so may one that is not read."""
     method = flow.called(call)
-    return method is None or any(
-        _changes(flow.index, flow.index.statement(method.node), name) for name in method.parameters[:1]
-    )
+    if method is None or method in seen:
+        return method is None
+    return any(_changes_own(method, name, flow, seen) for name in method.parameters[:1])

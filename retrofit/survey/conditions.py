@@ -8,6 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.nodes import dotted, exits, last_name, last_of, names_in
+from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.settings import is_set_by_name
 
@@ -27,12 +28,6 @@ def argument_of(function: Scope, call: cst.Call, name: str) -> cst.BaseExpressio
         if arg.keyword is None:
             plain.append(arg.value)
     return plain[number] if 0 <= number < len(plain) else None
-
-
-def default_of(function: Scope, name: str) -> cst.BaseExpression | None:
-    assert isinstance(function.node, cst.FunctionDef)
-    params = function.node.params
-    return next((p.default for p in (*params.params, *params.kwonly_params) if p.name.value == name), None)
 
 
 def constant(node: cst.BaseExpression | None) -> object:

@@ -8,10 +8,11 @@ from collections import defaultdict
 import libcst as cst
 
 from retrofit.survey.arguments import read_as
-from retrofit.survey.conditions import argument_of, default_of
+from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import COMPARING, dotted, exits, last_of, leaves, method_name, names_in, receiver, unquoted
+from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.values import written_items
 from retrofit.survey.settings import given_elsewhere

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from retrofit.survey.nodes import dotted, last_name, method_name, receiver
+from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import File, Scope
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ _VARS = frozenset({"vars", "inspect.getmembers"})
 def _literal(node: cst.BaseExpression | None) -> str:
     value = node.evaluated_value if isinstance(node, cst.SimpleString) else None
     return value if isinstance(value, str) else ""
+
+
+def _end(node: cst.BaseExpression) -> str:
+    """Return how a string ends, as far as it is written down."""
+    if isinstance(node, cst.FormattedString) and node.parts and isinstance(node.parts[-1], cst.FormattedStringText):
+        return node.parts[-1].value
+    return _literal(node.right) if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add) else ""
 
 
 def _comprehensions(node: cst.BaseComp) -> Iterator[cst.CompFor]:
@@ -84,7 +92,7 @@ class Lookups:
         found: list[Scope] = []
         if isinstance(node, cst.Call) and self._asks_module(node):
             found = self._members(self._modules(node.args[0].value, scope, set()))
-            found = found or self._methods(node.args[0].value, scope)
+            found = found or self._methods(node, scope)
         elif isinstance(node, cst.Call) and self._evaluates(node):
             found = self._members([self._index.file(node)], inside=True)
         elif isinstance(node, cst.Subscript):
@@ -97,15 +105,38 @@ class Lookups:
         self.found.update(found)
         return list(dict.fromkeys(found))
 
-    def _methods(self, held: cst.BaseExpression, scope: Scope) -> list[Scope]:
-        """Return the methods of an object that train and that no call names, for a mode to choose one of them."""
-        flow, candidates = self._flow, self._flow.training_methods
+    def _methods(self, call: cst.Call, scope: Scope) -> list[Scope]:
+        """Return the methods of an object that train and that no call names, for a mode to choose one of them.
+
+        None is one that leads to the choice: it would run itself.
+        """
+        flow, held, name = self._flow, call.args[0].value, call.args[1].value
+        candidates = [one for one in flow.training_methods if self._may_be(name, scope, one.name)]
+        candidates = [one for one in candidates if scope not in self._run_by(one)]
         own = scope.enclosing_class if dotted(held) == scope.own else None
         origins = flow.origins(held, scope) if candidates and own is None else []
         made = [one for one in (own, *(flow.class_made(origin.node) for origin in origins)) if one is not None]
         heirs = [one.holder for one in candidates if one.holder is not None and own in flow.lineage(one.holder)]
         lineage = {base for one in (*made, *heirs) for base in flow.lineage(one)}
         return [one for one in candidates if one.holder in lineage]
+
+    def _run_by(self, function: Scope) -> set[Scope]:
+        """Return a function and all that it leads to."""
+        found, waiting = set[Scope](), [function]
+        while waiting:
+            if (here := waiting.pop()) not in found:
+                found.add(here)
+                waiting += [one for call in self._index.calls_of(here) if (one := self._flow.called(call)) is not None]
+        return found
+
+    def _may_be(self, node: cst.BaseExpression, scope: Scope, name: str) -> bool:
+        """Whether a string may be a name, by how it begins and ends, or by all that calls give for it."""
+        own = dotted(node) or ""
+        given = [source.value for source in self._flow.sources((scope, own))] if own in scope.parameters else []
+        given += [value for value in given[:1] and [default_of(scope, own)] if value is not None]
+        if given and all(map(_literal, given)):
+            return name in map(_literal, given)
+        return name.startswith(self._beginning(node, scope)) and name.endswith(_end(node))
 
     def _items(self, held: cst.BaseExpression, key: cst.CSTNode, scope: Scope) -> list[Scope]:
         """Return what a dict of a module's definitions may hold by a key, which may be written down."""

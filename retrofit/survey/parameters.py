@@ -17,6 +17,13 @@ def star_of(function: Scope) -> str:
     return star.name.value if isinstance(star, cst.Param) else ""
 
 
+def default_of(function: Scope, name: str) -> cst.BaseExpression | None:
+    """Return what a parameter is where a call does not give it, None where a call must."""
+    assert isinstance(function.node, cst.FunctionDef)
+    params = function.node.params
+    return next((p.default for p in (*params.params, *params.kwonly_params) if p.name.value == name), None)
+
+
 def takes(function: Scope, call: cst.Call, more: bool = False) -> bool:
     """Whether a function has parameters for a call's arguments, and a call gives all that it must have.
 

@@ -9,13 +9,14 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.knowledge.kinds import Wraps
-from retrofit.survey.conditions import argument_of, default_of, given_constants, holds_with, rules_out
+from retrofit.survey.conditions import argument_of, given_constants, holds_with, rules_out
 from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.holders import WALKS
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.origins import Origin
+from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import EpochLoop
 

@@ -9,10 +9,11 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import Collective
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.conditions import argument_of, default_of
+from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import argument, dotted
+from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.making import Making
 from retrofit.survey.scores.words import Candidate

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 import libcst as cst
 
-from retrofit.survey.conditions import SOMETHING, argument_of, constant, default_of, holds_with
+from retrofit.survey.conditions import SOMETHING, argument_of, constant, holds_with
 from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -30,6 +30,7 @@ from retrofit.survey.nodes import (
     wholes_of,
 )
 from retrofit.survey.order import runs_always
+from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.inheriting import leads_as, method_run, object_class
@@ -583,11 +584,41 @@ class Making:
         return [*(step for _, step in self._losses), *(one for one, run in runs if run and looped.isdisjoint(run))]
 
     def _measures_learnt(self, frame: _Frame) -> bool:
-        """Whether a function is given what is learnt of in the turn of a loop that calls it."""
+        """Whether a function measures what is learnt of in the turn of a loop that calls it, no other part of it."""
         if frame.call is None or frame.outer is None:
             return False
         here = self._index.statement(frame.call)
-        return not self._learnt_in(here, frame.outer).isdisjoint(self._makers(frame.call, here, frame.outer))
+        learnt = self._learnt_in(here, frame.outer)
+        return not (learnt.isdisjoint(self._makers(frame.call, here, frame.outer)) or self._holds_out(frame, learnt))
+
+    def _holds_out(self, frame: _Frame, learnt: set[tuple[Statement, str]]) -> bool:
+        """Whether a function runs the model once more for a part of the data of which the training learns another.
+
+        So it is where all are run at once, as those of a graph are: `out[train_mask]`, and `out[val_mask]` in there.
+        """
+        runs = self._models_run(frame.scope) or self._modes_of(frame.scope)
+        if frame.call is None or frame.outer is None or not runs:
+            return False
+        around = self._index.statement(frame.call).path
+        steps = [one for one in self._learning if one.scope is frame.outer.scope]
+        blocks = {one for one in (*(one for one, _ in learnt), *steps) if one not in around}
+        inside = called_in(self._index, self._flow, *blocks)
+        nodes = [*(one.node for one in blocks), *(one.node for one in inside)]
+        parts = {part for node in nodes for part in self._parts_in(node, {})}
+        given = {name: argument_of(frame.scope, frame.call, name) for name in frame.scope.parameters}
+        return bool(parts) and not self._parts_in(frame.scope.node, given) <= parts
+
+    def _parts_in(self, node: cst.CSTNode, given: Mapping[str, cst.BaseExpression | None]) -> set[str]:
+        """Return by what parts of data are taken in a node: the last name of a mask, or a slice as it is written."""
+        found = set[str]()
+        for one in nodes_in(node, cst.Annotation):
+            if isinstance(one, cst.Subscript) and len(one.slice) == 1 and key_of(one) is None:
+                key = one.slice[0].slice
+                plain = key.value if isinstance(key, cst.Index) else None
+                plain = given.get(dotted(plain) or "") or plain
+                if not isinstance(plain, cst.UnaryOperation):  # the last one of a list
+                    found.add((dotted(plain) or self._code(plain or key)).rpartition(".")[2])
+        return found
 
     def _makers(self, node: cst.CSTNode, at: Statement, frame: _Frame) -> set[tuple[Statement, str]]:
         """Return the statements of a function that make, one out of the other, what an expression in it reads.
@@ -620,13 +651,17 @@ class Making:
 
     def _goes_through(self, function: Scope) -> bool:
         """Whether a function runs a model that it is given, or has, for one batch after the other."""
-        runs = [
-            self._index.statement(call)
+        runs = map(self._index.statement, self._models_run(function))
+        return any(isinstance(part.node, (cst.For, cst.While)) for here in runs for part in here.around)
+
+    def _models_run(self, function: Scope) -> list[cst.Call]:
+        """Return where a function runs a model that it is given, or has."""
+        return [
+            call
             for call in self._index.calls_of(function)
             if dotted(call.func) in function.parameters
             or (_called_object(call).startswith("self.") and self._flow.called(call) is None)
         ]
-        return any(isinstance(part.node, (cst.For, cst.While)) for here in runs for part in here.around)
 
     def _mode_around(self, at: Statement, frame: _Frame) -> set[str]:
         """Return what the model was told last before a statement: to train or to evaluate."""

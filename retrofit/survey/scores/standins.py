@@ -150,8 +150,14 @@ class StandIns:
                 tests = tuple(tests_around(self._index, place, at.path[:-1], turn))
                 key = unquoted(written(self._index, bare.slice[0]))
                 found.append(Value(one.args[0].value, (key,), _Reading(place, turn, tests=tests)))
-        found = [value for value in found if not _is_constant(value)]
+        found = [value for value in found if not _is_constant(value) and not self._lacks(value)]
         return found if all(value.reading.tests for value in found) else []
+
+    def _lacks(self, added: Value) -> bool:
+        """Whether what is added is by all returns of a function a dict that surely has no such item."""
+        found = [*self._values(added.node, added.keys, added.reading)] if added.node is not None else []
+        whole = {one.value for one, _ in self._index.returns if isinstance(one.value, cst.Dict)}
+        return bool(found) and all(value.node in whole and _is_constant(value) for value in found)
 
     def _is_of_before(self, value: Value) -> bool:
         """Whether a value is what a variable has from an earlier turn, as the best so far where nothing validates."""
