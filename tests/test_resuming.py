@@ -46,6 +46,33 @@ def resumed(taken: str = "pass", begun: str = "pass", ended: str = "pass") -> st
     return text.replace("BEGUN", begun.replace("\n", "\n    ")).replace("ENDED", ended.replace("\n", "\n        "))
 
 
+#: Rows of data are kept in a file, as a checkpoint is.
+ROWS = """from torch.utils.data import DataLoader, Dataset
+
+def read(name):
+    if os.path.exists(name):
+        return torch.load(name)
+    rows = make(name)
+    torch.save(rows, name)
+    return rows
+
+class Rows(Dataset):
+    def __init__(self, name):
+        self.rows = read(name)
+
+    def __len__(self):
+        return len(self.rows)
+
+"""
+
+
+def counted_by(number: str) -> str:
+    """Return the script that ends after a number of steps of which it makes one of epochs."""
+    begun = f"args = argparse.ArgumentParser().parse_args()\nargs.limit = args.steps // {number}"
+    text = resumed("pass", begun, "if epoch > args.limit:\n    break")
+    return text.replace("import os, ", "import argparse, os, ").replace("def main", f"{ROWS}def main")
+
+
 AVERAGE = """class Average:
     def __init__(self, model):
         self.model = model
@@ -239,6 +266,8 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
             resumed("stop = state['stop']", ended="if stop:\n    break").replace("torch.save(", "print("),
             id="not its own",
         ),
+        pytest.param(counted_by("len(DataLoader(read('train')))"), id="how many batches a file has"),
+        pytest.param(counted_by("len(Rows('train'))"), id="how many rows a data set has"),
         pytest.param(optional("argparse.ArgumentParser().parse_args()"), id="an option"),
         pytest.param(
             optional("argparse.ArgumentParser().parse_known_args()").replace("args =", "args, rest ="), id="a known one"
@@ -253,6 +282,7 @@ def test_what_an_earlier_rounds_checkpoint_does_not_end_is_left_alone(text: str)
 @pytest.mark.parametrize(
     "text",
     [
+        pytest.param(counted_by("len(read('last'))"), id="how many a checkpoint has"),
         pytest.param(optional("argparse.ArgumentParser().parse_args([], Vocoder())"), id="options given to it"),
         pytest.param(
             optional("Options()").replace("def main", "class Options(Vocoder): pass\n\ndef main"), id="an heir"

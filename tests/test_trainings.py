@@ -1784,6 +1784,56 @@ def test_a_training_by_another_library_in_the_same_run_is_refused(tmp_path: Path
     assert "PAI100" in {question.code for question in plan.questions}
 
 
+#: On a single device the script trains a model of its own, in the function that begins the processes.
+SPAWNED_OR_ALONE = """
+import torch
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def train(rank, args):
+    net = DDP(Net())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x in loader:
+            optimizer.zero_grad()
+            net(x).mean().backward()
+            optimizer.step()
+        val_loss = evaluate(net)
+
+def main(args):
+    if args.gpus > 1:
+        mp.spawn(train, args=(args,), nprocs=2)
+    else:
+        net = Net()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for epoch in range(9):
+            for x in loader:
+                optimizer.zero_grad()
+                net(x).mean().backward()
+                optimizer.step()
+            val_loss = evaluate(net)
+
+main(parse())
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "loops"),
+    [
+        pytest.param("", "", [8], id="instead"),
+        pytest.param("else:", "if args.alone:", [8, 21], id="or after it"),
+        pytest.param("args.gpus > 1", "args.local_rank > 0", [8, 21], id="on another rank"),
+        pytest.param("net = Net()\n        opt", "net = DDP(Net())\n        opt", [8, 21], id="wrapped as well"),
+    ],
+)
+def test_another_model_that_a_run_trains_in_place_of_the_wrapped_one_goes_on_as_it_was(
+    old: str, new: str, loops: list[int]
+) -> None:
+    found = survey_of(code(SPAWNED_OR_ALONE.replace(old, new, 1)))
+    assert [loop.line for loop in found.loops] == loops
+    assert [one.line for one in found.instead] == ([] if 21 in loops else [21])
+
+
 STEPS_AND_SAVES = """
 import torch
 import torch.distributed as dist

@@ -22,12 +22,19 @@ class Holding:
         made: the expressions.
         flow: of the whole project.
         beside: attributes of such a value that do not hold it.
+        free: expressions that hold no such value, whatever they are made of.
     """
 
-    def __init__(self, made: Collection[cst.CSTNode], flow: Flow, beside: Set[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        made: Collection[cst.CSTNode],
+        flow: Flow,
+        beside: Set[str] = frozenset(),
+        free: Collection[cst.CSTNode] = (),
+    ) -> None:
         self._made, self._flow, self._index, self._beside = made, flow, flow.index, beside
         self._reaching = reaching_of(flow)
-        self._free: set[cst.CSTNode] = set()
+        self._free = set(free)
 
     def used_by(self, call: cst.Call) -> bool:
         """Whether a call calls such a value, or gives it to code that is not seen."""

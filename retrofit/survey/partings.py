@@ -8,6 +8,7 @@ from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import argument
 from retrofit.survey.order import leaves_loop
 from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
@@ -16,7 +17,8 @@ from retrofit.survey.sites.loop import EpochLoop
 
 def find_partings(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
     """Return what destroys the process group in a turn of an epoch loop that goes on after it, and makes no other."""
-    calls = index.calls_to("torch.distributed.destroy_process_group")
+    ends = index.calls_to("torch.distributed.destroy_process_group")
+    calls = [call for call in ends if _is_default(argument(call, "group", 0), index, flow)]
     if not calls:
         return []
     called = called_in(index, flow, loop.statement)
@@ -26,6 +28,13 @@ def find_partings(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
     constants = Defaults(index, flow, options=False)
     ways = {way: None for call in calls if not constants.leave_out(call) for way in _ways(index.statement(call), flow)}
     return [Site(node=way.node, index=index) for way in ways if loop.statement in way.path[:-1]]
+
+
+def _is_default(group: cst.BaseExpression | None, index: Index, flow: Flow) -> bool:
+    """Whether a group that a call is given, if any, may be the one of all ranks, and is none made beside that."""
+    made = flow.deep_origins(group, index.scope_of(group)) if group is not None else set()
+    beside = index.calls_to("torch.distributed.new_group")
+    return not made or any(origin.node not in beside for origin in made)
 
 
 def _ways(here: Statement, flow: Flow) -> list[Statement]:

@@ -60,10 +60,12 @@ class _Loaded:
 
     def __init__(self, index: Index, flow: Flow, loops: list[EpochLoop], loads: set[cst.Call]) -> None:
         self._index, self._flow, self._loops = index, flow, loops
-        self._loaded, self._training = Holding(loads, flow), leading_to(loops, flow)
+        data = [call for call in index.calls if _makes_data(call, flow)]  # its rows are no checkpoint
+        self._loaded, self._training = Holding(loads, flow, free=data), leading_to(loops, flow)
         self._loads = [index.statement(call) for call in loads]
         listing = [call for call, _ in index.method_calls(*index.knowledge.methods(ListsFiles))]
-        self._named = Holding([*loads, *listing, *index.calls_to(*index.knowledge.named(ListsFiles))], flow)
+        files = [*listing, *index.calls_to(*index.knowledge.named(ListsFiles))]
+        self._named = Holding([*loads, *files], flow, free=data)
         self._inside = {loop.statement for loop in loops}
         self._called = called_in(index, flow, *self._inside)
         self._asked = _within_functions(flow, [one for loop in loops for one in _ending(index, flow, loop)])
@@ -225,6 +227,12 @@ class _Loaded:
             if not counted:
                 found.setdefault(here, attributes[0] if attributes else "")
         return found
+
+
+def _makes_data(call: cst.Call, flow: Flow) -> bool:
+    """Whether a call makes a data set or a loader, one of PyTorch's or of a class of the project."""
+    made = flow.class_made(call)
+    return (flow.root(made) if made else flow.index.qualified(call.func)).startswith("torch.utils.data.")
 
 
 def _restored(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:

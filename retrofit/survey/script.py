@@ -92,7 +92,7 @@ from retrofit.survey.trainings import (
     trained_beside,
     trained_instead,
     trained_too,
-    without_unmeasured,
+    without_other_runs,
     without_warm_ups,
 )
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
@@ -196,7 +196,9 @@ def survey(
         index.keep(set(index.scopes) - left)
         flow = Flow(index, choices.module_functions)
         script, groups = _find_training(index, flow, choices)
-    loops, script.loops = script.loops, without_unmeasured(script, flow, partial(decides, index, flow))
+    loops, origins = script.loops, flow.closure(groups[0][0]) if groups else set()
+    mine = origins if len(groups) == 1 else set()
+    script.loops = without_other_runs(script, mine, flow, partial(decides, index, flow))
     script.trained_before, script.trained_after = early, later
     script.offered = [*offered]
     script.holding = _holding(script.loops, index)
@@ -247,7 +249,6 @@ def survey(
         loop.joins = find_joins(index, flow, loop) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
         loop.stops += find_early_ends(index, loop, script.scores)
-    origins = flow.closure(groups[0][0]) if groups else set()
     note_calls_again(script.loops, origins, flow)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}

@@ -68,10 +68,16 @@ def without_warm_ups(loops: list[EpochLoop], flow: Flow, decides: Callable[[Epoc
     return kept
 
 
-def without_unmeasured(script: Script, flow: Flow, decides: Callable[[EpochLoop], bool]) -> list[EpochLoop]:
-    """Leave out the epoch loops that other runs take in place of the only one that validates, as to find a rate.
+def without_other_runs(
+    script: Script, origins: set[Origin], flow: Flow, decides: Callable[[EpochLoop], bool]
+) -> list[EpochLoop]:
+    """Leave out the epoch loops that other runs take, with another model or in place of the only one that validates.
 
-    Nothing else may tell them apart, such as the model that each trains, or the ranks that come to it.
+    Nothing else may tell them apart, such as a name by which the user chooses, or the ranks that come to each.
+
+    Args:
+        origins: where the wrapped model is built, and what it is made of.
+        decides: whether something decides by the score of a loop's turns.
     """
     loops = script.loops
     if len(loops) < 2 or len(script.trainers) >= len(loops) or not exclude_one_another(loops, flow):
@@ -79,6 +85,8 @@ def without_unmeasured(script: Script, flow: Flow, decides: Callable[[EpochLoop]
     ways = [way for loop in loops for found in ways_to(loop.statement, flow).values() for way in found]
     if any(by_rank(flow.index, flow, test, way) for way in ways for test in tests_around(way)):
         return loops
+    if others := of_other_models(loops, origins, flow):
+        return [loop for loop in loops if loop not in others]
     measured = [loop for loop in loops if validation_at(flow.index, flow, loop) or decides(loop)]
     return measured if len(measured) == 1 else loops
 
