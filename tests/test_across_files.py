@@ -2394,3 +2394,37 @@ def test_what_the_project_names_as_a_builtin_looks_nothing_up(
     main = code(OWN_EVAL).format(imported=imported, given=given) + own
     script = plan_project(main, engine=f"import torch\n{MEASURES}").script
     assert any(scope.name == "transfer" and script.index.holds(scope) for scope in script.index.scopes) == used
+
+
+DECORATED = """
+    import torch
+    from torch.nn import DataParallel
+    from setting import experiment
+
+    @experiment.{decorator}
+    def run():
+        net = DataParallel(Net())
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for step, (x, y) in enumerate(loader):
+            criterion(net(x), y).backward()
+            optimizer.step()
+            if step % 100 == 0:
+                acc = validate(net)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "decorator", "uncalled"),
+    [
+        pytest.param("from sacred import Experiment", "automain", False, id="run"),
+        pytest.param("from sacred import Experiment", "main", False, id="run by its name"),
+        pytest.param("from sacred import Experiment", "capture", True, id="only filled in"),
+        pytest.param("from trials import Experiment", "automain", True, id="of another library"),
+    ],
+)
+def test_a_function_that_an_object_of_a_library_runs_is_called(
+    plan_project: Planner, made: str, decorator: str, uncalled: bool
+) -> None:
+    main = code(DECORATED).format(decorator=decorator)
+    script = plan_project(main, setting=f"{made}\nexperiment = Experiment('train')\n").script
+    assert (not script.loops, script.uncalled != "") == (uncalled, uncalled)
