@@ -2348,3 +2348,83 @@ def test_a_loop_that_makes_its_optimizer_anew_in_some_turns_trains_on_in_the_oth
     parts = {"bridge/__init__": BRIDGE, "bridge/fit": FIT, "bridge/judge": JUDGE}
     loops = plan_project(main.replace("bridge.fit", "bridge.fit(loader, 3)\n    bridge.fit"), **parts).questions
     assert (loops == []) is together, loops
+
+
+OWN_EVAL = """
+    import torch
+    from torch.nn import DataParallel
+    {imported}
+
+    def train(net, loader, optimizer):
+        best_acc = 0
+        for epoch in range(10):
+            for x, y in loader:
+                criterion(net(x), y).backward()
+                optimizer.step()
+            acc = eval({given})
+            best_acc = max(best_acc, acc)
+
+    def transfer(pretrained):
+        return DataParallel(pretrained)
+
+    net = DataParallel(Net())
+    train(net, loader, torch.optim.SGD(net.parameters(), lr=0.1))
+"""
+MEASURES = "def eval(model, loader):\n    with torch.no_grad():\n        return total(model, loader)\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "imported", "given", "used"),
+    [
+        pytest.param(MEASURES, "", "net, loader", False, id="the module's"),
+        pytest.param("", "from engine import eval", "net, loader", False, id="imported"),
+        pytest.param("", "", "config.measure", True, id="Python's"),
+        pytest.param(
+            "class Net(Module):\n" + indent(MEASURES, "    "),
+            "",
+            "config.measure",
+            True,
+            id="Python's beside a method",
+        ),
+    ],
+)
+def test_what_the_project_names_as_a_builtin_looks_nothing_up(
+    plan_project: Planner, own: str, imported: str, given: str, used: bool
+) -> None:
+    main = code(OWN_EVAL).format(imported=imported, given=given) + own
+    script = plan_project(main, engine=f"import torch\n{MEASURES}").script
+    assert any(scope.name == "transfer" and script.index.holds(scope) for scope in script.index.scopes) == used
+
+
+DECORATED = """
+    import torch
+    from torch.nn import DataParallel
+    from setting import experiment
+
+    @experiment.{decorator}
+    def run():
+        net = DataParallel(Net())
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for step, (x, y) in enumerate(loader):
+            criterion(net(x), y).backward()
+            optimizer.step()
+            if step % 100 == 0:
+                acc = validate(net)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "decorator", "uncalled"),
+    [
+        pytest.param("from sacred import Experiment", "automain", False, id="run"),
+        pytest.param("from sacred import Experiment", "main", False, id="run by its name"),
+        pytest.param("from sacred import Experiment", "capture", True, id="only filled in"),
+        pytest.param("from trials import Experiment", "automain", True, id="of another library"),
+    ],
+)
+def test_a_function_that_an_object_of_a_library_runs_is_called(
+    plan_project: Planner, made: str, decorator: str, uncalled: bool
+) -> None:
+    main = code(DECORATED).format(decorator=decorator)
+    script = plan_project(main, setting=f"{made}\nexperiment = Experiment('train')\n").script
+    assert (not script.loops, script.uncalled != "") == (uncalled, uncalled)

@@ -837,3 +837,39 @@ def test_an_item_is_noted_once_its_dict_is_filled(tmp_path: Path, fill: str) -> 
     text = script("learn(model)", FILLED.replace("FILL", fill))
     new = rewritten(plan_of(tmp_path, text, Options(metric="scores['acc']", mode="max")))
     assert f"    {fill}\n    pai_distributed.note_score(scores['acc'])\n    return scores\n" in new
+
+
+ITEMS = """
+def validate(net):
+    losses = [float(net(x)) for x in held]
+    result = {"loss": sum(losses), "wer": sum(losses) / 2}
+    return RETURNED
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "epoch", "taken"),
+    [
+        pytest.param("result", "got = validate(model)", 'got["wer"]', id="of what it returns"),
+        pytest.param("result, 3", "got, n = validate(model)", 'got["wer"]', id="of an item"),
+        pytest.param("{'all': result}", "got = validate(model)", 'got["all"]["wer"]', id="within an item"),
+        pytest.param(
+            "result", "got = validate(model)\ngot = learn(model)", "pai_score", id="before the name gets another value"
+        ),
+        pytest.param("result['loss']", "got = validate(model)", "pai_distributed.noted_score()", id="of another item"),
+    ],
+)
+@pytest.mark.parametrize("metric", ["validate:result['wer']", "result['wer']"])
+def test_an_item_of_a_functions_dict_is_had_of_what_it_returns(
+    tmp_path: Path, metric: str, returned: str, epoch: str, taken: str
+) -> None:
+    text = script(epoch, ITEMS.replace("RETURNED", returned))
+    new = rewritten(plan_of(tmp_path, text, Options(metric=metric, mode="min")))
+    assert f"report_validation_score({taken}, model)" in new
+    assert taken != "pai_score" or '    got = validate(model)\n    pai_score = got["wer"]\n' in new
+
+
+def test_what_no_function_of_that_name_has_is_not_taken_of_the_loop(tmp_path: Path) -> None:
+    text = script("result = validate(model)", ITEMS.replace("RETURNED", "result"))
+    [question] = plan_of(tmp_path, text, Options(metric="measure:result['wer']", mode="min")).questions
+    assert "has no meaning in this epoch loop" in question.message

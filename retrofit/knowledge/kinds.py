@@ -277,6 +277,17 @@ class RunsTrials(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunsDecorated(Entry):
+    """Makes an object that runs, once, a function which a method of it decorates.
+
+    Attributes:
+        decorators: these methods.
+    """
+
+    decorators: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadsCommandLine(Entry):
     """Reads the command line as a whole, and would refuse an option that it does not know.
 
@@ -431,8 +442,8 @@ KINDS: Mapping[str, type[Entry]] = {
     for one in (
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
-        CountsProcesses, StartsProcesses, SendsAway, RunsTrials, ReadsCommandLine, MakesConfigured, TellsTime, Fresh,
-        AsksForPath, ListsFiles, WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray, Metric, Reduces,
-        ReturnsText, Logs,
+        CountsProcesses, StartsProcesses, SendsAway, RunsTrials, RunsDecorated, ReadsCommandLine, MakesConfigured,
+        TellsTime, Fresh, AsksForPath, ListsFiles, WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray,
+        Metric, Reduces, ReturnsText, Logs,
     )
 }  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import StartsProcesses
+from retrofit.knowledge.kinds import RunsDecorated, StartsProcesses
 from retrofit.survey.choices import Choices
 from retrofit.survey.index import Index
 from retrofit.survey.lookups import Lookups
@@ -329,6 +329,17 @@ class Flow(Origins):
             seen.add(scope)
             callers = self.callers(scope)
             if not callers:
-                return scope
+                return None if self._runs_decorated(scope) else scope
             scope = self.index.scope_of(callers[0])
         return None
+
+    def _runs_decorated(self, function: Scope) -> bool:
+        """Whether an object of a library runs a function that a method of it decorates: `@experiment.automain`."""
+        known = self.index.knowledge.named(RunsDecorated)
+        nodes = function.node.decorators if isinstance(function.node, cst.FunctionDef) and function.parent else ()
+        for node in [one.decorator for one in nodes if isinstance(one.decorator, cst.Attribute)]:
+            for made in self.origins(node.value, function.parent or function):
+                runs = known.get(self.index.qualified(made.node.func)) if isinstance(made.node, cst.Call) else None
+                if runs is not None and node.attr.value in runs.decorators:
+                    return True
+        return False

@@ -227,7 +227,8 @@ class Lookups:
         return dotted(call.func) == "getattr" and len(call.args) >= 2 and not _literal(call.args[1].value)
 
     def _evaluates(self, call: cst.Call) -> bool:
-        return bool(call.args) and not _literal(call.args[0].value) and call in self._index.calls_to("eval")
+        named = bool(call.args) and not _literal(call.args[0].value) and call in self._index.calls_to("eval")
+        return named and not self._index.scope_of(call).binds("eval")  # the project's own is no lookup
 
     def _members(self, files: list[File], inside: bool = False) -> list[Scope]:
         """Return the classes and functions at the top level of some modules, and those that packages pass on.

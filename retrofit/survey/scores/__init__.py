@@ -178,7 +178,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         if score is None:
             continue
         tell_together(flow, loop, score, one.candidate)
-        score.known = score.known and not (owner_of(metric)[0] and one.candidate.call is None)
+        score.known = score.known and not (owner_of(metric)[0] and one.candidate.call is None and not measured)
         if not score.known:
             knowing = owners(index, flow, loop, score.expression)
             score.owners = _answers(index, flow, loop, score, sorted(knowing, key=lambda f: f.name), score.expression)

@@ -172,7 +172,7 @@ def _handed_back(
     index: Index, flow: Flow, loop: EpochLoop, function: Scope, call: cst.Call, candidate: Candidate
 ) -> Candidate | None:
     """Return a function's score as the epoch loop gets it, or can get it by a `return`; None where it cannot."""
-    code = index.source.code
+    code, rest = index.source.code, candidate.rest
     returned = index.returned(function)
     if isinstance(index.parents[call], cst.Expr):
         taken = _taken_out(index, returned, candidate.node)
@@ -185,11 +185,12 @@ def _handed_back(
         if binding.value is call and returned and "." not in binding.target:
             values = [element_of(value, binding.item) for value in returned]
             if all(value is not None and code(bare_of(value)) in same for value in values):
-                return replace(candidate, node=target_node(index, binding.statement, binding.target))
+                part = cst.parse_expression(binding.target + rest) if rest else None
+                return replace(candidate, node=part or target_node(index, binding.statement, binding.target), rest="")
             written = [written_items(index, value) for value in values if value is not None]
             keys = {tuple(key for key, item in items if code(bare_of(item)) in same) for items in written}
             if len(written) == len(values) and len(keys) == 1 and len(key := keys.pop()) == 1:
-                return replace(candidate, node=cst.parse_expression(f"{binding.target}[{key[0]}]"))
+                return replace(candidate, node=cst.parse_expression(f"{binding.target}[{key[0]}]{rest}"), rest="")
     noted = replace(candidate, call=call, noted=True)
     return noted if kept_score(index, flow, loop, noted) is not None else None
 
