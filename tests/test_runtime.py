@@ -1187,14 +1187,17 @@ def test_what_rank_0_has_written_is_waited_for(
         dist.destroy_process_group()
 
 
-def end_with(helper: ModuleType, folder: Path, best: float, kept: Callable[[], Any], *, complete: bool = False) -> Any:
-    """Let a round end whose best score is given: what it then has for the code after its training loop."""
+@pytest.fixture
+def save(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a training be there whose rounds a test lets end."""
     helper.GPA.pc.set_maximizing_score(True)
-    helper.GPA.pc.set_save_name(str(folder / "PAI"))
-    helper.GPA.pai_tracker = object()
-    (folder / "PAI").mkdir(exist_ok=True)
-    if not helper._pai.before:
-        (folder / "PAI" / "array_dims.csv").touch()
+    helper.GPA.pc.set_save_name(str(tmp_path))
+    monkeypatch.setattr(helper.GPA, "pai_tracker", object())
+    (tmp_path / "array_dims.csv").touch()
+
+
+def end_with(helper: ModuleType, best: float, kept: Callable[[], Any], *, complete: bool = False) -> Any:
+    """Let a round end whose best score is given: what it then has for the code after its training loop."""
     helper.keep_with_best(kept)
     helper._pai.structures, helper._pai.complete = [{"best": best}], complete
     if helper._pai_is_best_round():
@@ -1206,12 +1209,13 @@ def end_with(helper: ModuleType, folder: Path, best: float, kept: Callable[[], A
 @pytest.mark.parametrize(
     ("bests", "expected"), [((0.7, 0.5), ("first", 1)), ((0.5, 0.7), ("second", 2)), ((0.5, 0.5), ("second", 2))]
 )
+@pytest.mark.usefixtures("save")
 def test_the_end_has_what_the_round_with_the_best_score_has_kept(
-    helper: ModuleType, tmp_path: Path, bests: tuple[float, float], expected: tuple[str, int]
+    helper: ModuleType, bests: tuple[float, float], expected: tuple[str, int]
 ) -> None:
     first, second = bests
-    assert end_with(helper, tmp_path, first, lambda: ("first", 1)) == ("first", 1)
-    assert end_with(helper, tmp_path, second, lambda: ("second", 2), complete=True) == expected
+    assert end_with(helper, first, lambda: ("first", 1)) == ("first", 1)
+    assert end_with(helper, second, lambda: ("second", 2), complete=True) == expected
     helper.keep_with_best(lambda: "another model's")
     assert helper.kept_with_best() == "another model's"
     helper._pai.structures = []  # started again, it passes its training over
@@ -1219,7 +1223,8 @@ def test_the_end_has_what_the_round_with_the_best_score_has_kept(
     assert helper.kept_with_best() == expected
 
 
-def test_the_model_and_its_copies_are_kept_by_their_weights(helper: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("save")
+def test_the_model_and_its_copies_are_kept_by_their_weights(helper: ModuleType) -> None:
     """Another module of its class is none of them."""
     import torch
 
@@ -1227,19 +1232,20 @@ def test_the_model_and_its_copies_are_kept_by_their_weights(helper: ModuleType, 
         return torch.nn.Sequential(*layers or [torch.nn.Linear(1, 1)])
 
     helper._pai.model, copy, other = model(), model(), model(torch.nn.Tanh(), torch.nn.Linear(2, 3))
-    end_with(helper, tmp_path, 0.7, lambda: (helper._pai.model, copy, other, 0.7))
-    itself, copied, another, best = end_with(helper, tmp_path, 0.5, lambda: (None,) * 4, complete=True)
+    end_with(helper, 0.7, lambda: (helper._pai.model, copy, other, 0.7))
+    itself, copied, another, best = end_with(helper, 0.5, lambda: (None,) * 4, complete=True)
     assert itself is helper._pai.model
     assert copied is not itself
     assert (copied[0].weight, another[1].weight.tolist(), best) == (copy[0].weight, other[1].weight.tolist(), 0.7)
 
 
+@pytest.mark.usefixtures("save")
 def test_what_cannot_be_kept_from_round_to_round_is_said(
-    helper: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    helper: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    end_with(helper, tmp_path, 0.7, lambda: (0.7, threading.Lock()))
+    end_with(helper, 0.7, lambda: (0.7, threading.Lock()))
     assert "what the script keeps with its best score cannot be saved (" in capsys.readouterr().out
-    assert end_with(helper, tmp_path, 0.5, lambda: (0.5, None), complete=True) == (0.5, None)
+    assert end_with(helper, 0.5, lambda: (0.5, None), complete=True) == (0.5, None)
 
 
 def test_another_script_that_trains_by_the_same_code_has_its_own_best(helper: ModuleType) -> None:
