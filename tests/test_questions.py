@@ -209,7 +209,7 @@ SAVED = "        if args.perforate_model_parallel:\n            GPA.pai_tracker.
 SAVED_BY_HELD = SAVED.replace("GPA.pai_tracker", "held")
 
 METERED = "meter = Meter()\nfor part in parts:\n{}    meter.update(evaluate(model, part))\n    log(meter.avg)\n{}{}"
-GATHERED = "group = dist.new_group()\n"
+BESIDE = "group = dist.new_group()\n"
 PARTING = before(
     "import torch.distributed as dist\n\nover = False\n\n\ndef clean():\n    dist.destroy_process_group()\n\n\n"
     "def meet():\n    dist.init_process_group()\n\n\n",
@@ -285,7 +285,7 @@ QUESTIONS: dict[str, Question] = {
                 scored(f"{SCORE}if acc != acc:\n    stop()\n"),
             ),
             "of a plain object": (scored(f"{SCORE}group.destroy_process_group()\n"),),
-            "of a group beside it": (PARTING, scored(f"{GATHERED}{SCORE}dist.destroy_process_group(group)\n")),
+            "of a group beside it": (PARTING, scored(f"{BESIDE}{SCORE}dist.destroy_process_group(group)\n")),
             "where a constant rules it out": (PARTING, scored(f"{SCORE}if over:\n    clean()\n")),
             "made anew": (PARTING, scored(f"{SCORE}clean()\nmeet()\n")),
         },

@@ -165,7 +165,6 @@ def test_recipe_edits_a_script_once() -> None:
         "PAI010",
         "PAI011",
         "PAI012",
-        "PAI022",
     }
     assert codes == expected
     assert first.questions == []
