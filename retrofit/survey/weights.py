@@ -322,11 +322,8 @@ def _may_be_written(path: cst.BaseExpression, flow: Flow) -> bool:
     same = Holding([one for one in index.nodes_of(cst.SimpleString) if constant(one) in values], flow)
     writing = [call for name in known.named(WritesPath) for call in index.calls_to(name)]
     writing += [call for call, _ in index.method_calls(*known.methods(WritesPath))]
-    return (
-        not made
-        or not all(isinstance(one, cst.SimpleString) for one in made)
-        or any(same.holds(arg.value) for call in writing for arg in call.args)
-    )
+    constant_alone = bool(made) and all(isinstance(one, cst.SimpleString) for one in made)
+    return not constant_alone or any(same.holds(arg.value) for call in writing for arg in call.args)
 
 
 def _is_among(path: cst.BaseExpression, paths: list[cst.BaseExpression], flow: Flow) -> bool:

@@ -454,10 +454,9 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
         if len(call.args) == 2 and index.qualified(call.args[1].value) in index.knowledge.named(Wraps)
     ]
     insisting = [call for call in asking if isinstance(index.parents.get(call), cst.Assert)]
+    given = [(b, b.value) for b in index.items if isinstance(b.value, (cst.Name, cst.Call))]
     for wrapper in wrappers:
         origins = set(flow.origins(wrapper.call, wrapper.scope))
-
-        given = [(b, b.value) for b in index.items if isinstance(b.value, (cst.Name, cst.Call))]
         items = [b for b, value in given if not origins.isdisjoint(flow.origins(value, b.statement.scope))]
 
         def means_it(node: cst.BaseExpression, origins: set[Origin] = origins, items: list[Binding] = items) -> bool:

@@ -17,14 +17,6 @@ from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
 
-def begun_with(
-    index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
-) -> tuple[str, list[cst.BaseExpression | None]]:
-    """Return what the epoch loop calls that which holds the best score, and the values with which it may begin."""
-    name = in_the_loop(index, flow, loop, candidate.holder, candidate.keeper)
-    return name, _begun(index, flow, loop, name) if name else []
-
-
 def is_begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> bool:
     """Whether a variable, attribute or item has a value on every way to the epoch loop, as its function names it."""
     return name in loop.scope.parameters or bool(_begun(index, flow, loop, name))
@@ -77,7 +69,8 @@ def _is_dataclass(index: Index, made: Scope) -> bool:
 
 def begins_at(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[str, str]:
     """Return the direction that the first value of a best so far tells, and that value's code; "" where none does."""
-    _, begun = begun_with(index, flow, loop, candidate)
+    name = in_the_loop(index, flow, loop, candidate.holder, candidate.keeper)
+    begun = _begun(index, flow, loop, name) if name else []
     codes = {index.source.code(value) for value in begun if value is not None}
     told = {_begins(code) for code in codes}
     return (told.pop(), codes.pop()) if len(told) == len(codes) == 1 else ("", "")

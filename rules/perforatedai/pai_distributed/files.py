@@ -149,14 +149,12 @@ def _pai_follow(event: str, arguments: tuple[Any, ...]) -> None:
             path = os.path.abspath(os.fsdecode(arguments[0]))
             if _pai_is_of_script(path) and not _pai_is_since_beginning(path):
                 _pai_note_file(path, stays=True)
-        if event == "os.remove":
-            pass
-        elif event not in ("open", "os.mkdir"):
+        if event not in ("open", "os.mkdir", "os.remove"):
             _pai_find_file(arguments[0])
             _pai_follow_file(event, *map(os.fsdecode, arguments[:2]))
         elif event == "open" and isinstance(arguments[1], str) and arguments[1].startswith("r"):
             _pai_find_file(arguments[0])
-        elif event == "os.mkdir" or not {"w", "x"}.isdisjoint(arguments[1] or ""):
+        elif event == "os.mkdir" or (event == "open" and not {"w", "x"}.isdisjoint(arguments[1] or "")):
             path = os.path.abspath(os.fsdecode(arguments[0]))
             fails = (event == "os.mkdir" or "x" in arguments[1]) and os.path.lexists(path)
             if _pai_is_of_script(path) and not fails:
@@ -272,7 +270,7 @@ def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], ne
     """
     if not aside:
         return
-    best = _pai_best_of([{"best": one} for one in aside.values()])
+    best = functools.reduce(_pai_better, aside.values())
     if _pai_better(newest, best) == newest:
         return
     found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
@@ -291,13 +289,13 @@ def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], ne
 
 
 def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
-    back, left = [], False
-    for path, best in _pai_aside().items():
+    aside, back, left = _pai_aside(), [], False
+    for path, best in aside.items():
         gone = not (path in here and os.path.lexists(path)) or _pai_better(newest, best) != newest
         if gone and os.path.lexists(_pai_place_for(path)):
             left = not _pai_move(_pai_place_for(path), path) or left
             back.append(path)
-    _pai_bring_to_last_folder(_pai_aside(), here, newest)
+    _pai_bring_to_last_folder(aside, here, newest)
     if back:
         _pai_say(
             f"What an earlier round has saved ({os.path.relpath(back[0])}{', ...' if back[1:] else ''}) is back in its "

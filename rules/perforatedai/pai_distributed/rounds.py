@@ -6,7 +6,7 @@ import multiprocessing
 import multiprocessing.process
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
@@ -58,12 +58,14 @@ def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[
     _pai_watch_loggers()
     previous, epoch, number = None, None, 0
     turns = {0: 0}  # in which the first, second ... score came
-    steps = [_pai.steps]  # by the end of each turn
+    begun = last = _pai.steps
+    same = idle = 1  # turns in a row that end with as many steps: by now, and at most within the plan
     for number, following in enumerate(planned, start=1):
         previous, epoch = epoch, following
         yield epoch
         turns.setdefault(len(_pai.rate_moves), number)
-        steps.append(_pai.steps)
+        same, last = same + 1 if _pai.steps == last else 1, _pai.steps
+        idle = max(idle, same)
     if not number and not initializing() and load_folder() is None:
         return  # no epoch is planned, as where the script only evaluates
     if initializing():
@@ -82,14 +84,13 @@ def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[
         f"score has not improved {GPA.pc.get_n_epochs_to_switch()} times in a row"
     )
     step = epoch - previous if isinstance(previous, int) else 1
-    idle = max(len(list(same)) for _, same in groupby(steps))
     between = [after - before for before, after in pairwise(scored)] or [number]
     while number - max(turns.values()) <= 2 * max(between):
         epoch, number = epoch + step, number + 1
         yield epoch
         turns.setdefault(len(_pai.rate_moves), number)
-        steps.append(_pai.steps)
-        if _pai_of_rank_0(steps[0] < steps[-1] == steps[-idle - 1])[0]:  # as an inner loop may end with the plan
+        same, last = same + 1 if _pai.steps == last else 1, _pai.steps
+        if _pai_of_rank_0(begun < last and idle < same)[0]:  # as an inner loop may end with the plan
             _pai_write("planned", {**_pai_read("planned"), "ends": True})
             _pai_end_structure("The script trains nothing past its planned end")
             return
