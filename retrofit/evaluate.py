@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -35,11 +35,13 @@ class Outcome:
         edits: the changes, in the order of the rules.
         questions: what has to be answered first.
         notes: what the user should know.
+        skips: the sites, in groups that go together, which may have nothing to do with the training, by question.
     """
 
     edits: list[Edit]
     questions: list[Problem]
     notes: list[Problem]
+    skips: dict[Problem, list[list[Site]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,6 @@ class Evaluator:
         asked = {site for rule in rules for site in (rule.site, *(change.site for change in rule.changes))}
         named.update((kind, list(self._habits(script).sites(kind))) for kind in asked & HABITS.keys())
         edits: dict[Rule, list[Edit]] = {rule: [] for rule in rules}
-        questions: list[Problem] = []
         notes: list[Problem] = []
 
         def at(kind: str) -> Iterator[tuple[Site, dict[str, object]]]:
@@ -214,10 +215,9 @@ class Evaluator:
         for rule in rules:
             with _naming(rule):
                 own[rule] = matching(rule)
-                for site, names in own[rule]:
-                    questions += self._remarks(rule, rule.asks, site, names)
-        if questions:
-            return Outcome([], questions, notes)
+        skips = self._asked(own)
+        if skips:
+            return Outcome([], [*skips], notes, skips)
         for last in (False, True):  # what is said of edited files comes when all others are known
             if last:
                 made = [edit for ordered in edits.values() for edit in ordered]
@@ -227,14 +227,25 @@ class Evaluator:
                     if last == (rule.site == "edited-file"):
                         own[rule] = matching(rule) if last else own[rule]
                         for site, names in own[rule]:
-                            notes += self._remarks(rule, rule.notes, site, names)
+                            notes += (note for _, note in self._remarks(rule, rule.notes, site, names))
                     for change in rule.changes:
                         if last != ("edited-file" in (rule.site, change.site)):
                             continue
                         for site, names in at(change.site) if change.site else own[rule]:
                             if self.evaluate(change.when, names):
                                 edits[rule].append(self._edit(rule, change, site, names))
-        return Outcome([edit for ordered in edits.values() for edit in ordered], questions, notes)
+        return Outcome([edit for ordered in edits.values() for edit in ordered], [], notes)
+
+    def _asked(self, own: Mapping[Rule, list[tuple[Site, dict[str, object]]]]) -> dict[Problem, list[list[Site]]]:
+        """Return what rules ask at their sites, each question with the sites that may have nothing to do with it."""
+        found: dict[Problem, list[list[Site]]] = {}
+        for rule, places in own.items():
+            with _naming(rule):
+                for site, names in places:
+                    for ask, question in self._remarks(rule, rule.asks, site, names):
+                        sites = cast(list[Site | list[Site]], self.evaluate(ask.skip, names)) if ask.skip else []
+                        found.setdefault(question, []).extend(x if isinstance(x, list) else [x] for x in sites)
+        return found
 
     def _habits(self, script: Script) -> TrainingFile:
         """Return the whole of a project as the rules of `retrofit check` see one file."""
@@ -284,10 +295,11 @@ class Evaluator:
 
     def _remarks(
         self, rule: Rule, remarks: Iterable[Remark], site: Site, names: Mapping[str, object]
-    ) -> Iterator[Problem]:
+    ) -> Iterator[tuple[Remark, Problem]]:
         for remark in remarks:
             if self.evaluate(remark.when, names):
                 place = self.evaluate(remark.at, names) if remark.at else site
                 line, column = place.position if isinstance(place, Site) else site.position
                 message = " ".join(self.render(remark.message, names).split())
-                yield Problem(place.shown if isinstance(place, Site) else site.shown, line, column, rule.code, message)
+                shown = place.shown if isinstance(place, Site) else site.shown
+                yield remark, Problem(shown, line, column, rule.code, message)

@@ -24,6 +24,7 @@ from retrofit.proof import left_without_value, passed_over, prove, without_value
 from retrofit.rewrite import by_file, crowded, rewriting
 from retrofit.rules import STAGES, Recipe
 from retrofit.rules_folder import proven_versions
+from retrofit.skips import offering, stray
 from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap
 from retrofit.survey.scopes import File
@@ -221,7 +222,11 @@ def _plan(
     texts = inlining(recipe, script.index) if options.inline else {}
     evaluator = Evaluator(recipe, options.for_rules(), texts, bool(adopted.edits))
     first = evaluator.first(script)
-    first_questions = [*dict.fromkeys(first.questions), *_outside(script, first.edits, company.root)]
+    first_questions = [
+        *dict.fromkeys(first.questions),
+        *stray(script.index),
+        *_outside(script, first.edits, company.root),
+    ]
     if first_questions:
         return Plan(script, [], [*project.unread] or first_questions, first.notes)
     adopted = adopted.noting(first.notes)
@@ -232,6 +237,13 @@ def _plan(
     questions = sorted(set(outcome.questions), key=lambda one: (one.line, one.column, one.code, one.message))
     if questions and project.unread:
         questions = list(project.unread)  # the others are asked without having seen these files
+    else:
+
+        def asked(texts: Mapping[Source, str]) -> list[Problem]:
+            return evaluator.outcome(_surveyed(project.with_texts(texts), choices)).questions
+
+        last = {rule.code for rule in recipe.rules if rule.asked == "last"}
+        questions = offering(questions, outcome.skips, asked, last)
     questions += _outside(script, outcome.edits, company.root)
     edited = by_file(script.index, outcome.edits)
     others = [file.source.shown for file in edited if file is not script.index.entry]

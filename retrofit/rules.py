@@ -62,11 +62,14 @@ class Remark:
         when: the condition under which it is raised.
         message: what was seen and what answers it, as a Jinja2 template.
         at: a site to point at, as an expression, "" for the rule's own site.
+        skip: of a question, sites that may have nothing to do with the training, as an expression for a list of them,
+            and of lists where several go together; "" for none.
     """
 
     when: str
     message: str
     at: str = ""
+    skip: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,8 @@ class Rule:
         unsure: a condition under which a finding depends on code that cannot be seen, and is advice only.
         fix: "safe" or "unsafe" where its changes repair what was found, "" where it has none.
         stage: "history" where all other rules see the script as its changes leave it, "first" where all but those do.
-        asked: "first" where its questions take the place of those of earlier stages, which are of no use then.
+        asked: "first" where its questions take the place of those of earlier stages, which are of no use then; "last"
+            where they come when those of other rules are answered.
     """
 
     code: str

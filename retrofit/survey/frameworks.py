@@ -17,6 +17,7 @@ from retrofit.survey.nodes import dotted, names_in, nodes_in
 from retrofit.survey.origins import Origin
 from retrofit.survey.ranks import condition
 from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.framework import Framework
 
 _UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")  # lets parameters differ between ranks
@@ -76,6 +77,7 @@ def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> lis
             uncalled = not library.owns and all(_is_uncalled(use, flow) for use in uses)
             site.beside = site.wraps or bool(option) or uncalled
             site.uses = [*uses] if option and not (library.copies or library.optional) else []
+            site.used = [Site(node=use, index=index) for use in uses]
             found.append(site)
         elif library.owns and not all(_is_tried(statement) for statement in imports):
             found.append(Framework(node=imports[0].node, index=index, name=name, advice=advice, beside=True))

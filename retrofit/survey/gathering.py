@@ -9,7 +9,17 @@ import libcst as cst
 from retrofit.knowledge import Knowledge
 from retrofit.knowledge.kinds import Counts, GoesOver
 from retrofit.source import Source, Sources
-from retrofit.survey.nodes import children, dotted, guards_main, last_name, leaves, method_name, never_runs, receiver
+from retrofit.survey.nodes import (
+    children,
+    dotted,
+    guards_main,
+    last_name,
+    leaves,
+    method_name,
+    never_runs,
+    receiver,
+    skipping,
+)
 from retrofit.survey.scopes import Binding, File, Scope, Statement
 
 #: What is written of types, which is not evaluated or makes nothing.
@@ -51,6 +61,7 @@ class Gathered:
         self.attributes: list[cst.Attribute] = []
         self.returns: list[tuple[cst.Return, Scope]] = []
         self.loops: list[Statement] = []
+        self.skips: set[cst.Comment] = set()
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._statement_of: dict[cst.CSTNode, Statement] = {}
         self._scope_of: dict[cst.CSTNode, Scope] = {}
@@ -81,6 +92,10 @@ class Gathered:
             statement = Statement(node, scope, parent, siblings, len(siblings), len(self.statements), crowded)
             siblings.append(statement)
             self._statement_of[node] = statement
+            if self._is_skipped(node):
+                for child in children(node):
+                    self._pass_over(child, node, statement)
+                continue
             if not left:
                 self.statements.append(statement)
                 self._enter(node, statement)
@@ -101,6 +116,12 @@ class Gathered:
                 self._bind(node.target, None, statement)
             if not self._never_runs(node, statement):
                 self._walk_children(node, statement)
+
+    def _is_skipped(self, node: cst.CSTNode) -> bool:
+        comment = skipping(node)
+        if comment is not None:
+            self.skips.add(comment)
+        return comment is not None
 
     def _never_runs(self, node: cst.CSTNode, statement: Statement) -> bool:
         """Whether a statement is the `if __name__ == "__main__"` of a module that is only imported."""
@@ -133,7 +154,8 @@ class Gathered:
             for argument in (*node.bases, *node.keywords):
                 self._walk(argument, node, statement)
         self.parents[node.body] = node
-        if outer.parent is None and scope.name in self._passed_over and self.file_of(outer).name == "":
+        given = outer.parent is None and scope.name in self._passed_over and self.file_of(outer).name == ""
+        if given or self._is_skipped(node.body):
             return
         self._suite(node.body, scope, statement)
 
@@ -177,7 +199,10 @@ class Gathered:
         if node.__class__ not in _NOTED:
             self._walk_children(node, statement)
         elif isinstance(node, cst.BaseSuite):
-            self._suite(node, statement.scope, statement)
+            if self._is_skipped(node):
+                self._pass_over(node, parent, statement)
+            else:
+                self._suite(node, statement.scope, statement)
         elif isinstance(node, (cst.Import, cst.ImportFrom)):
             self._import(node, statement)
         elif isinstance(node, (cst.Global, cst.Nonlocal)):

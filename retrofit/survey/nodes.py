@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
 from functools import cache
@@ -30,6 +31,8 @@ _ORDERS: dict[type[cst.CSTNode], tuple[str, ...]] = {
 }
 
 
+#: What a comment says by which a user lets code be passed over.
+SKIP = re.compile(r"#\s*retrofit:\s*skip\b", re.IGNORECASE)
 EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
 
 
@@ -194,6 +197,22 @@ def guards_main(node: cst.CSTNode) -> bool:
 def is_choice(node: cst.CSTNode) -> bool:
     """Whether a statement is an `if` about something else than being the main program."""
     return isinstance(node, cst.If) and "__name__" not in names_in(node.test)
+
+
+def skipping(node: cst.CSTNode) -> cst.Comment | None:
+    """Return the comment that says to pass over a simple statement, at its end, or a block, where that begins.
+
+    With the block of a loop or a `with`, its head is passed over, too.
+    """
+    if isinstance(node, (cst.For, cst.While, cst.With)):
+        return skipping(node.body)
+    if isinstance(node, cst.IndentedBlock):
+        comment = node.header.comment
+    elif isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        comment = node.trailing_whitespace.comment
+    else:
+        return None
+    return comment if comment is not None and SKIP.search(comment.value) else None
 
 
 def never_runs(node: cst.If) -> cst.CSTNode | None:

@@ -25,6 +25,7 @@ class Framework(Site):
         wraps: whether it wraps the model itself, and holds on to its parameters.
         copies: whether it is a copy of the model.
         uses: where it takes part in a training, only under the option.
+        used: where what trains in it is called or extended.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Framework(Site):
     wraps: bool = False
     copies: bool = False
     uses: list[cst.CSTNode] = field(default_factory=list)
+    used: list[Site] = field(default_factory=list)
 
     def standing(self, script: Script) -> str:
         """Tell what such a library is to a training.
