@@ -57,14 +57,12 @@ def offering(
         return left.count(question.code) < codes.count(question.code) and all(code in last for code in new)
 
     def offer(question: Problem) -> Problem:
-        groups = [sites for sites in skips.get(question, ()) if sites and answers(question, sites)]
-        if not groups:
+        groups = {tuple(_places(sites, question)): sites for sites in skips.get(question, ())}
+        places = [" and ".join(named) for named, sites in groups.items() if sites and answers(question, sites)]
+        if not places:
             return question
-        lines = " or ".join(" and ".join(_places(sites, question)) for sites in groups)
-        more = (
-            f"What has nothing to do with this training is passed over where its line ends with `{_COMMENT}`: {lines}."
-        )
-        return replace(question, message=f"{question.message} {more}")
+        more = f"What has nothing to do with this training is passed over where its line ends with `{_COMMENT}`"
+        return replace(question, message=f"{question.message} {more}: {' or '.join(places)}.")
 
     return [offer(question) for question in questions]
 
@@ -79,7 +77,7 @@ def _line(site: Site) -> int:
     node, source = site.statement.node, site.file.source
     if isinstance(node, cst.BaseCompoundStatement):
         head = [*takewhile(lambda part: not isinstance(part, cst.BaseSuite), children(node))]
-        return source.lines(head[-1])[1]
+        return source.lines(head[-1])[1] if head else source.lines(node)[0]
     return source.lines(node)[1]
 
 

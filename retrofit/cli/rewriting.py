@@ -110,6 +110,9 @@ def apply(
     launchers after the first are named after their scripts. Modules that scripts share are changed for all of them.
 
     With --in-process there is no launcher. All files are written, or none; `retrofit undo` brings the old ones back.
+
+    A comment `# retrofit: skip` at the end of a statement, or of the line that begins a block, says that it has nothing
+    to do with the training that gets dendrites: it is passed over, and stays as it is.
     """
     from retrofit import report
     from retrofit.options import load_options

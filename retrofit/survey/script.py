@@ -458,7 +458,7 @@ def _untaken(script: Script, groups: _Groups, flow: Flow, model: str) -> set[Sco
 
 def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: Flow) -> None:
     """Note what stands in the way of a perforated model, or goes beside it."""
-    script.disorder = disorder(script.models, groups[0][1] if groups else [], origins, flow)
+    told = disorder(script.models, groups[0][1] if groups else [], origins, flow)
     script.module_counts = find_module_counts(origins, script.models, flow)
     uncounted = {site.statement for site in script.module_counts}  # where dendrites are left out of the count
     script.assertions = [site for site in script.assertions if site.statement not in uncounted]
@@ -468,8 +468,8 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         script.reloads = find_reloads(origins, script.loops, script.spawns, flow)
         script.rebuilt = find_rebuilt(origins, script.loops, script.spawns, flow)
         script.followers = find_followers(origins, script.models, flow)
-        script.disorder = script.disorder or made_of_it(*groups[0], script.models, script.loops, flow)
-        script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
+        told = told or made_of_it(*groups[0], script.models, script.loops, flow)
+        told = told or late_layers(origins, script.models, script.loops, flow)
         unmatched = chain(
             beside_another(origins, script.models, flow),
             sent_away(origins, script.models, script.loops, flow),
@@ -478,8 +478,12 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
             following_by_name(origins, script.models, script.loops, flow),
         )
         paired = "the model's layers are paired with others, which get no dendrites"
-        kept = (why for at, why in unmatched if script.followers or not _is_detour([at], paired, script, flow))
-        script.unmatched = next(kept, "")
+        kept = (one for one in unmatched if script.followers or not _is_detour([one[0]], paired, script, flow))
+        place, script.unmatched = next(kept, (None, ""))
+        script.in_the_way += [Site(node=place, index=script.index)] if place is not None else []
+    if told is not None:
+        script.disorder = told[1]
+        script.in_the_way.append(Site(node=told[0], index=script.index))
 
 
 def _built_by_option(script: Script, flow: Flow) -> bool:
