@@ -606,18 +606,18 @@ class Making:
         nodes = [*(one.node for one in blocks), *(one.node for one in inside)]
         parts = {part for node in nodes for part in self._parts_in(node, {})}
         given = {name: argument_of(frame.scope, frame.call, name) for name in frame.scope.parameters}
-        return bool(parts) and not self._parts_in(frame.scope.node, given) <= parts
+        learnt_of = {data for data, _ in parts}
+        return any(data in learnt_of for data, _ in self._parts_in(frame.scope.node, given) - parts)
 
-    def _parts_in(self, node: cst.CSTNode, given: Mapping[str, cst.BaseExpression | None]) -> set[str]:
-        """Return by what parts of data are taken in a node: the last name of a mask, or a slice as it is written."""
-        found = set[str]()
+    def _parts_in(self, node: cst.CSTNode, given: Mapping[str, cst.BaseExpression | None]) -> set[tuple[str, str]]:
+        """Return what parts of data are taken in a node, by the last names of the data and of their mask."""
+        found = set[tuple[str, str]]()
         for one in nodes_in(node, cst.Annotation):
-            if isinstance(one, cst.Subscript) and len(one.slice) == 1 and key_of(one) is None:
-                key = one.slice[0].slice
-                plain = key.value if isinstance(key, cst.Index) else None
-                plain = given.get(dotted(plain) or "") or plain
-                if not isinstance(plain, cst.UnaryOperation):  # the last one of a list
-                    found.add((dotted(plain) or self._code(plain or key)).rpartition(".")[2])
+            key = one.slice[0].slice if isinstance(one, cst.Subscript) and len(one.slice) == 1 else None
+            if isinstance(one, cst.Subscript) and isinstance(key, cst.Index):
+                named = [given.get(dotted(part) or "") or part for part in (one.value, key.value)]
+                if all(map(last_name, named)):
+                    found.add((last_name(named[0]), last_name(named[1])))
         return found
 
     def _makers(self, node: cst.CSTNode, at: Statement, frame: _Frame) -> set[tuple[Statement, str]]:
