@@ -7135,6 +7135,23 @@ if args.train:
             "",
             id="begun before",
         ),
+        pytest.param(
+            "pass",
+            "if late:\n            self.results = {'loss': evaluate(self.net)}\n        "
+            "else:\n            raise ValueError",
+            "runner.validation()",
+            "Runner()",
+            "",
+            id="or an exception",
+        ),
+        pytest.param(
+            "pass",
+            "if late:\n            self.results = {'loss': evaluate(self.net)}\n        else:\n            return",
+            "runner.validation()",
+            "Runner()",
+            "late",
+            id="or not",
+        ),
     ],
 )
 def test_a_named_attribute_that_is_set_on_some_ways_only_is_told(

@@ -215,7 +215,7 @@ def runs_always(node: cst.CSTNode | None, some: Collection[cst.CSTNode], leaves:
     """Whether one of some statements runs whichever way another goes, or that leaves.
 
     Args:
-        leaves: whether that counts.
+        leaves: whether that counts; else an exception alone does, after which nothing goes on.
     """
     if node is None or node in some:
         return node is not None
@@ -230,7 +230,7 @@ def runs_always(node: cst.CSTNode | None, some: Collection[cst.CSTNode], leaves:
         return runs_always(node.body, some, leaves)
     if isinstance(node, cst.IndentedBlock):
         return any(runs_always(one, some, leaves) for one in node.body)
-    return leaves and leaves_block(node)
+    return leaves_block(node) if leaves else isinstance(last_of(node), cst.Raise)
 
 
 def first_values(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Binding]:

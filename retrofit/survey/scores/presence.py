@@ -119,7 +119,7 @@ def _lacking(index: Index, node: cst.BaseExpression, stand_ins: list[StandIn]) -
     if key is not None and any(isinstance(one.value, cst.Dict) for one in whole):
         found.append(f"{written(index, key).partition('[')[2][:-1]} in {name}")
     if key is not None and any(one.plain for one in whole):
-        found.append(f"isinstance({name}, dict)")
+        found.append(f"hasattr({name}, 'keys')")
     return found
 
 
