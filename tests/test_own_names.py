@@ -340,9 +340,10 @@ def test_a_profiler_registers_its_buffers_on_all_modules(model: Any) -> None:
 def test_the_parameters_of_dendrites_have_what_the_script_gives_those_of_the_layers(
     helper: ModuleType, model: Any
 ) -> None:
-    """But no tensor, which is of the other's values; and what they were given themselves stays."""
+    """But no tensor, which is of the other's values, and no dict in common; what they were given themselves stays."""
     for name, parameter in model.named_parameters():
         parameter.decays, parameter.began = name.endswith("weight"), parameter.detach().clone()
+        parameter.moments = {"steps": 0}
     model[3].requires_grad_(False)
     grow(helper, model)
     of_dendrites = {name: part for name, part in model.named_parameters() if "pai_dendrites" in name}
@@ -352,6 +353,8 @@ def test_the_parameters_of_dendrites_have_what_the_script_gives_those_of_the_lay
     assert all(part.decays is name.endswith("weight") for name, part in copied.items())
     assert all(hasattr(part, "decays") and not hasattr(part, "began") for part in of_dendrites.values())
     for part in of_dendrites.values():
+        part.moments["steps"] += 1
         part.decays = None
+    assert all(part.moments["steps"] == (name in of_dendrites) for name, part in model.named_parameters())
     grow(helper, model)
     assert {part.decays for part in model.parameters()} == {True, False, None}

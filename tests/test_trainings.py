@@ -612,7 +612,7 @@ def test_a_loop_that_goes_through_several_trainings_again_is_told(tmp_path: Path
     head, _, body = code(IN_A_ROW.replace("FIRST", first)).partition("model = Net()\n")
     text = f"{head}def main():\n    model = Net()\n{indent(body, '    ')}\n{start}\n"
     (question,) = [one for one in plan_of(tmp_path, text).questions if one.code == "PAI104"]
-    assert question.message == (
+    assert question.message.startswith(
         f"several epoch loops were found: line 9, line 19{told}. Train in one loop, or split the script."
     )
 
@@ -1834,6 +1834,16 @@ def test_another_model_that_a_run_trains_in_place_of_the_wrapped_one_goes_on_as_
     assert [one.line for one in found.instead] == ([] if 21 in loops else [21])
 
 
+def test_nothing_is_written_into_the_loop_of_another_model_in_the_same_function(tmp_path: Path) -> None:
+    first, last = SPAWNED_OR_ALONE.index("    net = DDP"), SPAWNED_OR_ALONE.index("def main")
+    body = SPAWNED_OR_ALONE[first:last].replace("net", "model").replace("\n    ", "\n        ").strip()
+    whole = SPAWNED_OR_ALONE.replace("mp.spawn(train, args=(args,), nprocs=2)", body)
+    text = f"{whole[: whole.index('def train')]}{whole[whole.index('def main') :]}"
+    plan = plan_of(tmp_path, code(text), Options(mode="min"))
+    assert not plan.questions
+    assert text[text.index("    else:\n") : text.index("main(parse())")] in rewritten(plan)
+
+
 STEPS_AND_SAVES = """
 import torch
 import torch.distributed as dist
@@ -1924,7 +1934,7 @@ def test_a_training_without_epochs_that_runs_instead_is_told(tmp_path: Path, old
     plan = plan_of(tmp_path, code(TWO_WAYS.replace(old, new, 1)))
     assert plan.questions == []
     assert rewritten(plan).count("pai_distributed.finish_initialization()") == passes
-    told = [note for note in plan.notes if "trains the model as well" in note.message]
+    told = [note for note in plan.notes if "this is a training, too" in note.message]
     assert [note.line for note in told] == [11][: passes - 1]
 
 

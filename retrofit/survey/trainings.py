@@ -135,11 +135,18 @@ def trained_instead(
         origins: where the wrapped model is built, and what it is made of.
     """
     steps = [flow.index.statement(call) for call, _ in flow.index.method_calls("step")]
+    kept = {part for loop in loops for part in loop.statement.path}
+
+    def own(one: Backward) -> cst.CSTNode:
+        """Return the function around a backward pass, or what of it is apart from an epoch loop in there."""
+        path = [part for part in one.statement.path if part.scope is one.scope]
+        return one.scope.node if kept.isdisjoint(path[0].siblings) else next(p.node for p in path if p not in kept)
+
     return [
         one
         for one in backwards
         if flow.uncalled(one.statement) is None
-        and mentions(one.scope.node, flow.names_of(origins, one.scope))
+        and mentions(own(one), flow.names_of(origins, one.scope))
         and any(one.loop in step.path and step.scope is one.scope for step in steps)
         and all(exclude_one_another([one, loop], flow) for loop in loops)
     ]
