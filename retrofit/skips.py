@@ -25,7 +25,7 @@ def stray(index: Index) -> Iterator[Problem]:
         index: the project's files.
     """
     for source in (file.source for file in index.files if SKIP.search(file.source.text)):
-        used = {source.position(comment)[0] for comment in index.skips if source.holds(comment)}
+        used = {source.position(comment)[0] for comment in index.skipped if source.holds(comment)}
         for line, column in (one.start for one in comments(source.text) if SKIP.search(one.string)):
             if line not in used:
                 message = (

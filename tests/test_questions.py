@@ -680,6 +680,13 @@ QUESTIONS: dict[str, Question] = {
             "nothing else": trained_within("", ""),
         },
     ),
+    "PAI102 13": Question(
+        ((BUILT + WRAPPED, f"{BUILD}model = build()\nteacher = build()  # retrofit: skip\n"),),
+        {
+            "another function": ((BUILT + WRAPPED, f"{BUILD}model = build()\nteacher = make()  # retrofit: skip\n"),),
+            "not passed over": ((BUILT + WRAPPED, f"{BUILD}model = build()\n"),),
+        },
+    ),
     "PAI103 1": Question(
         (before(f"other = {ADAM}\n", "best = 0\n"), (STEP, f"{STEP[:-1]}; other.step()\n")),
         {

@@ -61,7 +61,7 @@ class Gathered:
         self.attributes: list[cst.Attribute] = []
         self.returns: list[tuple[cst.Return, Scope]] = []
         self.loops: list[Statement] = []
-        self.skips: set[cst.Comment] = set()
+        self.skipped: dict[cst.Comment, cst.CSTNode] = {}
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._statement_of: dict[cst.CSTNode, Statement] = {}
         self._scope_of: dict[cst.CSTNode, Scope] = {}
@@ -120,7 +120,7 @@ class Gathered:
     def _is_skipped(self, node: cst.CSTNode) -> bool:
         comment = skipping(node)
         if comment is not None:
-            self.skips.add(comment)
+            self.skipped[comment] = node
         return comment is not None
 
     def _never_runs(self, node: cst.CSTNode, statement: Statement) -> bool:

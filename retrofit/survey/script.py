@@ -50,7 +50,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, find_loops, head, trains_once, validation_at
 from retrofit.survey.minimums import chosen_by, find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
-from retrofit.survey.nodes import argument, mentions
+from retrofit.survey.nodes import argument, last_name, mentions, nodes_in
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
@@ -69,7 +69,7 @@ from retrofit.survey.scores.training import find_trained
 from retrofit.survey.scores.validation import runs_with_its_statement, validates_there
 from retrofit.survey.shares import find_joins, find_shares
 from retrofit.survey.sites.base import Site
-from retrofit.survey.sites.call import Spawn
+from retrofit.survey.sites.call import CallSite, Spawn
 from retrofit.survey.sites.framework import Detour, Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.model import Model
@@ -481,6 +481,11 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         kept = (one for one in unmatched if script.followers or not _is_detour([one[0]], paired, script, flow))
         place, script.unmatched = next(kept, (None, ""))
         script.in_the_way += [Site(node=place, index=script.index)] if place is not None else []
+    building = [model.scope for model in script.models if model.scope.kind == "function"]
+    builders = {one.holder.name if one.holder and one.name == "__init__" else one.name for one in building}
+    passed_over = (one for node in script.index.skipped.values() for one in nodes_in(node))
+    calls = [one for one in passed_over if isinstance(one, cst.Call) and last_name(one.func) in builders]
+    script.built_aside = [CallSite(node=call, index=script.index) for call in calls]
     if told is not None:
         script.disorder = told[1]
         script.in_the_way.append(Site(node=told[0], index=script.index))

@@ -117,6 +117,7 @@ class Script(Site):
         disorder: why the model cannot be perforated where it is built, "" where it can.
         unmatched: what pairs its layers with those of a model that gets no dendrites, "" for nothing.
         in_the_way: where that is.
+        built_aside: the calls, in what is passed over, of functions that build it.
         followers: where a model is built once more that takes the weights of the trained one before anything trains.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         starting_points: what copies the model's weights before the training, which then goes by them.
@@ -185,6 +186,7 @@ class Script(Site):
     apart: list[str] = field(default_factory=list)
     disorder: str = ""
     in_the_way: list[Site] = field(default_factory=list)
+    built_aside: list[CallSite] = field(default_factory=list)
     unmatched: str = ""
     followers: list[Follower] = field(default_factory=list)
     averages: list[tuple[str, bool]] = field(default_factory=list)
