@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import libcst as cst
 
@@ -16,6 +16,8 @@ from retrofit.survey.sites.base import Site
 from retrofit.text import comments, whole_lines
 
 _COMMENT = "# retrofit: skip"
+#: For so many lines it is tried what a question's answer by them would leave, each by a survey.
+_MOST = 4
 
 
 def stray(index: Index) -> Iterator[Problem]:
@@ -58,7 +60,8 @@ def offering(
 
     def offer(question: Problem) -> Problem:
         groups = {tuple(_places(sites, question)): sites for sites in skips.get(question, ())}
-        places = [" and ".join(named) for named, sites in groups.items() if sites and answers(question, sites)]
+        tried = islice(((named, sites) for named, sites in groups.items() if sites), _MOST)
+        places = [" and ".join(named) for named, sites in tried if answers(question, sites)]
         if not places:
             return question
         more = f"What has nothing to do with this training is passed over where its line ends with `{_COMMENT}`"
