@@ -217,14 +217,6 @@ def test_what_a_try_around_the_loop_runs_at_last_comes_after_it(last: str) -> No
     assert score.kept_for_end == ["best"] * (last == "print(best)")
 
 
-def test_a_best_begins_with_what_its_class_has() -> None:
-    keeper = KEEPER.replace("    def __init__(self):\n        self.best, self.state = 0, None\n", "    best = 0\n")
-    (score,) = survey_of(
-        script("acc = validate(model)\nkeeper.keep(model, acc)", keeper, "print(keeper.best)\nkeeper.finish(model)")
-    ).scores
-    assert (score.kept_for_end, score.lost_with_best) == (["keeper.best"], "self.state")
-
-
 @pytest.mark.parametrize("finish", ["keeper.validate(model)", "finish(keeper)", "finish_all()"])
 def test_a_best_in_an_object_is_kept_by_the_loops_name_for_it(finish: str) -> None:
     """Also where the loop gives the object to a function that validates with it."""

@@ -23,14 +23,7 @@ def is_begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> bool:
 
 
 def _begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[cst.BaseExpression | None]:
-    found = [b.value for b in first_values(index, flow, loop, name)] or _parts_begun(index, flow, loop, name)
-    return found or ([] if "[" in name else _of_class(index, flow, *flow.member(name, loop.scope)))
-
-
-def _of_class(index: Index, flow: Flow, root: Scope, name: str) -> list[cst.BaseExpression | None]:
-    """Return what an attribute is in the body of a class, `best = 0.0`, before an object has one of its own."""
-    own = [b for b in index.bindings if f"self.{b.target}" == name and b.statement.scope.kind == "class"]
-    return [b.value for b in own if b.value is not None and flow.lineage(b.statement.scope)[-1] is root]
+    return [b.value for b in first_values(index, flow, loop, name)] or _parts_begun(index, flow, loop, name)
 
 
 def _parts_begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[cst.BaseExpression | None]:
