@@ -112,6 +112,111 @@ def test_an_objects_own_is_kept_by_the_loops_name_for_it(after: str, kept: list[
     assert score.kept_for_end == kept
 
 
+SNAPSHOT = "\ndef snapshot():\n    global state\n    state = model.state_dict()\n    return acc\n"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "kept"),
+    [
+        ("if acc > best:\n    best = acc\n    snapshot()", ["best", "state"]),
+        ("if acc > best:\n    best = acc\n    through()", ["best", "state"]),
+        ("if acc <= best:\n    continue\nbest = acc\nsnapshot()", ["best", "state"]),
+        ("if acc > best:\n    best = acc\n    snapshot()\nsnapshot()", ["best"]),
+        ("if acc > best:\n    best = acc\n    snapshot()\nstate = epoch", ["best"]),
+        ("if acc > best and snapshot():\n    best = acc", ["best"]),
+    ],
+    ids=["called", "through another", "behind a guard", "in each turn too", "anew in each turn", "asked"],
+)
+def test_what_a_function_gives_is_kept_that_runs_for_a_better_score_alone(epoch: str, kept: list[str]) -> None:
+    before = f"best, state = 0.0, None\n{SNAPSHOT}\ndef through():\n    snapshot()\n"
+    (score,) = survey_of(script(f"acc = validate(model)\n{epoch}", before, "print(best, state)")).scores
+    assert score.kept_for_end == kept
+
+
+def test_so_is_what_another_method_of_the_keeper_takes() -> None:
+    keeper = KEEPER.replace(
+        "self.best, self.state = acc, net.state_dict()", "self.best = acc\n            self.take(net)"
+    )
+    keeper = keeper.replace("    def finish", "    def take(self, net):\n        self.state = net\n\n    def finish")
+    (score,) = survey_of(
+        script("acc = validate(model)\nkeeper.keep(model, acc)", keeper, "keeper.finish(model)")
+    ).scores
+    assert score.kept_for_end == ["keeper.state"]
+
+
+OWN = """
+class Keeper:
+    def __init__(self):
+        self._best, self._other, self.state = 0.0, 0.0, None
+
+    @property
+    def best(self):
+        return self._best
+
+    @property
+    def percent(self):
+        return 100 * self._best
+
+    @property
+    def other(self):
+        return self._other
+
+    def keep(self, acc):
+        self._other = acc
+        if acc > self.best:
+            self._best = acc
+            self.state = acc
+
+keeper = Keeper()
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "kept"),
+    [
+        ("keeper.best", ["keeper._best"]),
+        ("keeper.percent", ["keeper._best"]),
+        ("keeper.state", ["keeper.state"]),
+        ("keeper.other", []),
+    ],
+)
+@pytest.mark.parametrize("compared", ["self.best", "self._best"])
+def test_a_best_is_kept_also_where_a_property_gives_it(compared: str, read: str, kept: list[str]) -> None:
+    keeper = OWN.replace("acc > self.best", f"acc > {compared}")
+    (score,) = survey_of(script("acc = validate(model)\nkeeper.keep(acc)", keeper, f"print({read})")).scores
+    assert score.kept_for_end == kept
+
+
+RECORD = "import dataclasses\n@dataclasses.dataclass\nclass Best:\n    acc: float = 0.0\n    when: int = 0\n\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "compared", "taken", "kept"),
+    [
+        ("best = dict(acc=0.0)", "best['acc']", "best = dict(acc=acc, when=epoch)", ["best"]),
+        (f"{RECORD}best = Best()", "best.acc", "best = Best(acc, epoch)", ["best"]),
+        (f"{RECORD}best = Best()", "best.acc", "best = Best(acc=acc)", ["best"]),
+        (f"{RECORD}best = Best()", "best.acc", "best = best._replace(acc=acc)", ["best"]),
+        (f"{RECORD}best = Best()", "best.acc", "best = Best(when=acc)", []),
+        ("best = dict(acc=0.0)", "best['acc']", "best = dict(when=acc)", []),
+    ],
+)
+def test_a_record_is_kept_in_whole_that_is_made_anew_with_the_score(
+    before: str, compared: str, taken: str, kept: list[str]
+) -> None:
+    epoch = f"acc = validate(model)\nif acc > {compared}:\n    {taken}"
+    (score,) = survey_of(script(epoch, before, "print(best)")).scores
+    assert score.kept_for_end == kept
+
+
+@pytest.mark.parametrize("last", ["print(best)", "print(epochs)"])
+def test_what_a_try_around_the_loop_runs_at_last_comes_after_it(last: str) -> None:
+    text = script(f"{TAKEN}pass", "best = 0.0")
+    built, loop, rest = text.partition("best = 0.0\n")
+    (score,) = survey_of(f"{built}{loop}try:\n{indent(rest, '    ')}\nfinally:\n    {last}\n").scores
+    assert score.kept_for_end == ["best"] * (last == "print(best)")
+
+
 @pytest.mark.parametrize("finish", ["keeper.validate(model)", "finish(keeper)", "finish_all()"])
 def test_a_best_in_an_object_is_kept_by_the_loops_name_for_it(finish: str) -> None:
     """Also where the loop gives the object to a function that validates with it."""

@@ -579,8 +579,15 @@ def _takers(flow: Flow, loop: EpochLoop, around: list[Statement]) -> list[EpochL
 def leftovers(statement: Statement, flow: Flow) -> list[Statement]:
     """Return what runs after the loop: later statements around it, in its function and in those that call it."""
     ways = [way for ways in ways_to(statement, flow).values() for way in ways]
-    around = [part for way in ways for part in way.path if part.scope is way.scope]
-    return [later for part in around for later in part.following if not defines(later)]
+    around = [(way, part) for way in ways for part in way.path if part.scope is way.scope]
+    found = [later for way, part in around for later in (*part.following, *_finally(flow.index, part, way))]
+    return [later for later in found if not defines(later)]
+
+
+def _finally(index: Index, around: Statement, way: Statement) -> list[Statement]:
+    """Return what a `try` around a statement runs at last."""
+    last = around.node.finalbody if isinstance(around.node, (cst.Try, cst.TryStar)) else None
+    return [one for one in index.statements_in(last.body) if one.order > way.order] if last is not None else []
 
 
 def _result(index: Index, flow: Flow, loop: EpochLoop) -> str:

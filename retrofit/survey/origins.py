@@ -68,10 +68,16 @@ class Origins(Names):
         self._classes: dict[cst.Call, str] = {}
         self._functions_called: dict[cst.Call, Scope | None] = {}
 
+    def properties(self, name: str, scope: Scope) -> list[Scope]:
+        """Return the properties that are read by a name, `runner.step`, one for each `return` of theirs."""
+        if not any(one.name == name.rpartition(".")[2] for one in self._properties):
+            return []
+        return [one.scope for one in self.sources(self.member(name, scope)) if one.scope in self._properties]
+
     def behind_property(self, name: str, scope: Scope) -> str:
         """Return the attribute that a property gives, `runner._step` for `runner.step`; any other name as it is."""
-        given = [one for one in self.sources(self.member(name, scope)) if one.scope in self._properties]
-        holder, value = name.rpartition(".")[0], dotted(given[0].value) if len(given) == 1 else None
+        given = [value for one in self.properties(name, scope) for value in self.index.returned(one)]
+        holder, value = name.rpartition(".")[0], dotted(given[0]) if len(given) == 1 else None
         return f"{holder}.{value.removeprefix('self.')}" if value is not None and value.startswith("self.") else name
 
     def member(self, name: str, scope: Scope) -> Variable:

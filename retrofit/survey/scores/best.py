@@ -109,8 +109,9 @@ def tracked_scores(
                 sense = _saves(index, comparison) if named and root_of(score) in bound and is_score(score) else 0
                 if sense:
                     told = "max" if better * sense > 0 else "min"
-                    history = index.source.code(best.args[0].value) if _best_of_history(best) else ""
-                    yield Candidate(score, told, evidence, root_of(best), history, saved=bool(history))
+                    holder = index.source.code(best.args[0].value if _best_of_history(best) else best)
+                    saved = _best_of_history(best)
+                    yield Candidate(score, told, evidence, root_of(best), holder, saved, scope)
 
 
 def _made_anew(
@@ -397,7 +398,8 @@ def _takers(
     wanted = {code(score), bare}
     if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
         wanted.update(map(code, way_to_root(score)))  # kept whole: `if stats["acc"] > best["acc"]: best = stats`
-    holders = {code(best), root_of(best), *([code(best.value)] if isinstance(best, cst.Subscript) else [])}
+    whole = best.value if isinstance(best, (cst.Attribute, cst.Subscript)) else best
+    holders = {code(best), root_of(best), code(whole), *_given_by_property(index, best)}
     bound = Counter(b.target for b in bindings)
     kept = [b for b in bindings if bound[b.target] == 1 and b.target not in holders and b.value is not None]
     wanted |= {b.target for b in kept if b.value is not None and _is_taken(index, b.value, wanted)}  # `top = acc`
@@ -406,9 +408,19 @@ def _takers(
     if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
         parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
         takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
-        updates = [call for call, held in index.method_calls("update") if code(held) == code(best.value)]
-        takers += [index.statement(call) for call in updates if _is_given(index, call, best, wanted)]
+    if isinstance(best, (cst.Attribute, cst.Subscript)):  # `best.update(acc=acc)`, `best = Best(acc, epoch)`
+        calls = [call for call, held in index.method_calls("update") if code(held) == code(whole)]
+        calls += [b.value for b in taken if isinstance(b.value, cst.Call) and b.target == code(whole)]
+        takers += [index.statement(call) for call in calls if _is_given(index, call, best, wanted)]
     return takers + [b.statement for b in taken if b.value is not None and _is_taken(index, b.value, wanted)]
+
+
+def _given_by_property(index: Index, node: cst.BaseExpression) -> list[str]:
+    """Return the code of what a property of the object's own class returns: `self._best` for `self.best`."""
+    own, _, name = (dotted(node) or "").partition(".")
+    holder = index.scope_of(node).enclosing_class if own == "self" else None
+    read = holder.inner.get(name) if holder is not None else None
+    return [index.source.code(value) for value in index.returned(read)] if read is not None else []
 
 
 def _is_taken(index: Index, value: cst.BaseExpression, wanted: set[str]) -> bool:
@@ -424,12 +436,17 @@ def _is_taken(index: Index, value: cst.BaseExpression, wanted: set[str]) -> bool
     return bare is not value and _is_taken(index, bare, wanted)
 
 
-def _is_given(index: Index, call: cst.Call, item: cst.Subscript, wanted: set[str]) -> bool:
-    """Whether a call gives one of some values to an item by its key: `best.update(acc=acc)`."""
-    values = [part for arg in call.args if (part := part_of(index, arg.value, item)) is not None]
-    key = unquoted(index.source.code(item.slice[0].slice))
+def _is_given(index: Index, call: cst.Call, best: cst.Attribute | cst.Subscript, wanted: set[str]) -> bool:
+    """Whether a call gives one of some values to a part of what it changes or makes: `best.update(acc=acc)`."""
+    if isinstance(best, cst.Subscript):
+        key, values = (
+            unquoted(index.source.code(best.slice[0].slice)),
+            [part_of(index, arg.value, best) for arg in call.args],
+        )
+    else:  # whose place in a record is that of a field
+        key, values = f"'{best.attr.value}'", [arg.value for arg in call.args if arg.keyword is None]
     values += [arg.value for arg in call.args if arg.keyword is not None and f"'{arg.keyword.value}'" == key]
-    return any(_is_taken(index, value, wanted) for value in values)
+    return any(_is_taken(index, value, wanted) for value in values if value is not None)
 
 
 def _whole(index: Index, test: cst.CSTNode) -> cst.CSTNode:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from operator import itemgetter
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import turns_begun_by
-from retrofit.survey.nodes import mentions, names_in
+from retrofit.survey.loops import called_in, turns_begun_by
+from retrofit.survey.nodes import mentions, names_in, nodes_in, wholes_of
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
 from retrofit.survey.scores.values import in_loop
@@ -23,14 +24,13 @@ def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
 
     And the name of what is kept so, but has no name or value before the loop, or is returned within it; "" for none.
     """
-    keeper = candidate.keeper if candidate.keeper is not None else loop.scope
     found, lost = list[str](), ""
-    for name in _read_afterwards(index, flow, loop, candidate, keeper):
-        own = in_the_loop(index, flow, loop, name, candidate.keeper)
+    for name, scope in _read_afterwards(index, flow, loop, candidate):
+        own = in_the_loop(index, flow, loop, name, scope)
         known = bool(own) and is_begun(index, flow, loop, own)
         found += [own] if known else []
         lost = lost or ("" if known and not _is_returned(index, loop, own) else name)
-    return found, lost
+    return list(dict.fromkeys(found)), lost
 
 
 def _is_returned(index: Index, loop: EpochLoop, name: str) -> bool:
@@ -39,30 +39,66 @@ def _is_returned(index: Index, loop: EpochLoop, name: str) -> bool:
     return any(mentions(node, [name]) for node in within)
 
 
-def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, keeper: Scope) -> Iterator[str]:
-    """Yield the names of what is kept, as what keeps it has them."""
-    inside = [b for b in (*index.bindings, *index.items) if b.statement.scope is keeper]
+def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Iterator[tuple[str, Scope]]:
+    """Yield the names of what is kept, and the functions that have them so."""
+    keeper = candidate.keeper if candidate.keeper is not None else loop.scope
+    bound = [*index.bindings, *index.items]
+    inside = [b for b in bound if b.statement.scope is keeper]
     if keeper is loop.scope:
         inside = [b for b in inside if loop.statement in b.statement.path]
     appended = {b.target.removesuffix("[-1]") for b in index.appended}
-    best = _as_bound(candidate.holder, {*(b.target for b in inside), *appended})
-    flags = {best, *(b.target for b in inside if b.value is not None and mentions(b.value, [best]))}
-    asked = [part for part in index.statements if isinstance(part.node, cst.If) and mentions(part.node.test, flags)]
-    better = {b.statement.path[-2] for b in inside if b.target == best} - {loop.statement}
-    better |= {part for part in asked if any(part in b.statement.path for b in inside)}
-    for goes_on in turns_begun_by(index, loop.statement):  # `if acc <= best: continue`
-        better.update(later for part in asked if part in goes_on.path for later in part.following)
-    better |= {
-        b.statement for b in inside if isinstance(b.value, cst.IfExp) and mentions(b.value.test, flags)
-    }  # `state = new if improved else state`
+    holder = flow.behind_property(candidate.holder, keeper)
+    best = _as_bound(holder, {*(b.target for b in inside), *appended})
+    better = {*_where_better(index, loop, inside, best, candidate.holder)}
+    running = _run_by(flow, better)
+    taken = [b for b in inside if _is_in(b, better)] + [b for b in bound if b.statement.scope in running]
+    others = [b for b in inside if b not in taken]
     afterwards = _afterwards(flow, loop, keeper)
-    for name in dict.fromkeys([best, *sorted({_whole(b.target) for b in inside if _is_in(b, better)})]):
-        given = [b for b in inside if _whole(b.target) == name]
-        alone = name == best or all(_is_in(b, better) for b in given)
-        first = next((node for node, scope in afterwards if _names(flow, node, scope, name, keeper)), None)
+    names = {(_whole(b.target), b.statement.scope) for b in taken} - {(best, keeper)}
+    for name, scope in [(best, keeper), *sorted(names, key=itemgetter(0))]:
+        alone = name == best or not any(_is_same(flow, b, name, scope) for b in others)
+        first = next((node for node, where in afterwards if _names(flow, node, where, name, scope)), None)
         anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
         if name and alone and first is not None and not anew:
-            yield name
+            yield name, scope
+
+
+def _where_better(index: Index, loop: EpochLoop, inside: list[Binding], best: str, holder: str) -> Iterator[Statement]:
+    """Yield what runs as the score is the best so far: choices, what is behind a guard, assignments by a condition."""
+    flags = {best, holder, *(b.target for b in inside if b.value is not None and mentions(b.value, [best, holder]))}
+    asked = [part for part in index.statements if isinstance(part.node, cst.If) and mentions(part.node.test, flags)]
+    around = [b.statement.parent for b in inside if b.target == best]
+    yield from (part for part in around if part is not None and isinstance(part.node, cst.If))
+    yield from (part for part in asked if any(part in b.statement.path for b in inside))
+    for goes_on in turns_begun_by(index, loop.statement):  # `if acc <= best: continue`
+        yield from (later for part in asked if part in goes_on.path for later in part.following)
+    for b in inside:  # `state = new if improved else state`
+        if isinstance(b.value, cst.IfExp) and mentions(b.value.test, flags):
+            yield b.statement
+
+
+def _run_by(flow: Flow, some: set[Statement]) -> set[Scope]:
+    """Return the functions that run only by some statements, but for what an `if` of these asks."""
+    index = flow.index
+    blocks = {part for part in index.statements if part in some or part.parent in some}
+    blocks = {part for part in blocks if not isinstance(part.node, cst.If) or part not in some}
+    functions, before = called_in(index, flow, *blocks), set[Scope]()
+    while functions != before:
+        before, functions = functions, {one for one in functions if _is_led_to(flow, one, blocks, functions)}
+    return functions
+
+
+def _is_led_to(flow: Flow, function: Scope, blocks: set[Statement], functions: set[Scope]) -> bool:
+    """Whether each call of a function stands in some blocks or functions."""
+    calls = [(flow.index.statement(call), flow.index.scope_of(call)) for call in flow.callers(function)]
+    return all(scope in functions or not blocks.isdisjoint(statement.path) for statement, scope in calls)
+
+
+def _is_same(flow: Flow, binding: Binding, name: str, scope: Scope) -> bool:
+    """Whether what gets a value is what a function has by some name."""
+    given, here = _whole(binding.target), binding.statement.scope
+    alike = given.rpartition(".")[2] == name.rpartition(".")[2]
+    return alike and flow.member(given.partition("[")[0], here) == flow.member(name.partition("[")[0], scope)
 
 
 def _as_bound(name: str, bound: set[str]) -> str:
@@ -84,26 +120,25 @@ def _whole(name: str) -> str:
 
 
 def _afterwards(flow: Flow, loop: EpochLoop, keeper: Scope) -> list[tuple[cst.CSTNode, Scope]]:
-    """Return what runs after the loop: statements and the functions that they call, with their scopes."""
+    """Return what runs after the loop, with its scopes: statements, and the functions and properties that they use."""
     found: list[tuple[cst.CSTNode, Scope]] = [(later.node, later.scope) for later in loop.leftovers]
     found += [(cst.parse_expression(loop.result), loop.scope)] if loop.result else []
-    calls, seen = [call for later in loop.leftovers for call in flow.index.calls_in(later)], {keeper, loop.scope}
-    for call in calls:
-        function = flow.called(call)
-        if function is not None and function not in seen:
-            seen.add(function)
-            calls += flow.index.calls_of(function)
-            found.append((function.node, function))
+    seen: set[Scope | None] = {None, keeper, loop.scope}
+    for node, scope in found:
+        calls = (part for part in nodes_in(node) if isinstance(part, cst.Call) and part in flow.index.parents)
+        used = [*map(flow.called, calls)]
+        used += (one for name in names_in(node) for part in wholes_of(name) for one in flow.properties(part, scope))
+        found += [(one.node, one) for one in dict.fromkeys(used) if one is not None and one not in seen]
+        seen.update(used)
     return found
 
 
 def _names(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
     """Whether code in a scope has the variable that ``name`` means in another."""
     whole = name.partition("[")[0]
-    bare = whole.rpartition(".")[2]
-    said = {found for found in names_in(node) if bare in found.split(".")}
-    said = {found[: f"{found}.".rindex(f"{bare}.") + len(bare)] for found in said}
-    return any(flow.member(found, scope) == flow.member(whole, keeper) for found in said)
+    said = {part for found in names_in(node) for part in wholes_of(found)}
+    alike = (one for one in said if one.rpartition(".")[2] == whole.rpartition(".")[2])
+    return any(flow.member(one, scope) == flow.member(whole, keeper) for one in alike)
 
 
 def _begins_anew(binding: Binding) -> bool:

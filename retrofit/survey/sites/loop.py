@@ -58,7 +58,7 @@ class EpochLoop(Site):
         further: those that train one model further, where no score tells which of all these is over epochs.
         stage: the head and place of the loop over epochs in each of its turns, where these are stages of one training.
         earlier: the places of the loops that train before it and validate nothing, as for a warm-up.
-        leftovers: the statements after the loop that no longer run when training leaves inside it.
+        leftovers: the statements after the loop, which training cannot reach with its best where it leaves inside it.
         leaving: what leaves the loop, but for the end of what a `for` loop goes through: statements, its condition.
         takers: the loops that go through what it yields.
         stops: where of them some ranks may leave it, and others not.
