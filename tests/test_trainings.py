@@ -1324,14 +1324,16 @@ PLATEAU = "schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"
         ("optimizer.step()\nif n % 100:\n    continue\nmean_loss = total / 4", False),
         ("optimizer.step()\nif n % 100 == 0:\n    mean_loss = total / 4\n    schedule.step(mean_loss)", False),
         ("if n % 4 == 0:\n    optimizer.step()\nelse:\n    mean_loss = total / 4", False),
+        ("update()\nif n % 100 == 0:\n    mean_loss = update(False)", False),
     ],
-    ids=["passed over", "in the block", "by a function", "after the step", "schedule stepped", "other branch"],
+    ids=["passed over", "in the block", "by a function", "after the step", "schedule stepped", "other branch", "both"],
 )
 def test_what_keeps_a_score_from_a_turn_without_a_step_makes_it_no_rarer(
     tmp_path: Path, turn: str, asked: bool
 ) -> None:
     text = BATCHES_ALONE.replace("    optimizer.step()\n    VALIDATE\n", indent(f"total += loss\n{turn}\n", "    "))
-    begins = f"{PLATEAU}\ndef update():\n    optimizer.step()\n\ntotal = 0.0\n"
+    begins = f"{PLATEAU}\ndef update(learns=True):\n    if learns:\n        optimizer.step()\n    return total / 4\n\n"
+    begins += "total = 0.0\n"
     text = text.replace("for n, x in enumerate(loader):", f"{begins}for n in range(9000):\n    x = next(batches)")
     questions = plan_of(tmp_path, code(text), Options(metric="mean_loss", mode="min")).questions
     assert any("each turn of this loop takes one step" in question.message for question in questions) == asked
