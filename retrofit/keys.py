@@ -14,6 +14,9 @@ from pathlib import Path
 
 from retrofit.check import LEVELS
 
+#: Whose an expression is, before it: a function's, or that of its call which is given something.
+OWNER = re.compile(r"^([A-Za-z_]\w*(?:@[^:]+)?):(?!=)")
+
 
 class Values:
     """What a choice may be.
@@ -181,7 +184,7 @@ class Expression(Values):
         if not isinstance(value, str):
             raise ValueError
         try:
-            tree = ast.parse(re.sub(r"^[A-Za-z_]\w*:(?!=)", "", value.strip()).strip(), mode="eval")
+            tree = ast.parse(OWNER.sub("", value.strip()).strip(), mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             tree = None
         if tree is None or isinstance(tree.body, (ast.Tuple, ast.Starred, ast.NamedExpr)):
@@ -300,7 +303,8 @@ KEYS = (
     Key(
         "metric", _RECIPE, Expression(),
         "The validation score, as an expression of the epoch loop, or of a function that it leads to; where several "
-        "have the name, with the function's before it (validate:acc).",
+        "have the name, with the function's before it (validate:acc), and what one of its calls alone is given "
+        "(validate@dev:acc).",
         shown="found", metavar="EXPR",
     ),
     Key("mode", _RECIPE, OneOf("max", "min"), "Is a higher or a lower score better?", shown="found"),

@@ -273,6 +273,17 @@ def test_an_optimizer_is_handed_over_in_each_branch_where_a_choice_may_build_non
     assert new.count("    GPA.pai_tracker.set_optimizer_instance(optimizer)\n") == 2
     new = rewritten(plan_of(tmp_path, text.replace(built, f"{choice}else:\n    {built.replace('SGD', 'Adagrad')}")))
     assert new.count("\nGPA.pai_tracker.set_optimizer_instance(optimizer)\n") == 1
+    several = choice.replace("elif", "if")
+    new = rewritten(plan_of(tmp_path, text.replace(built, several)))
+    assert new.count("    GPA.pai_tracker.set_optimizer_instance(optimizer)\n") == 2
+    for sure in (
+        f"optimizer = torch.optim.Adagrad(model.parameters())\n{several}",
+        several.replace("if kind == 'adam'", "else", 1),
+    ):
+        new = rewritten(
+            plan_of(tmp_path, text.replace(built, f"{sure}if rest:\n    {built.replace('SGD', 'Adagrad')}"))
+        )
+        assert new.count("\nGPA.pai_tracker.set_optimizer_instance(optimizer)\n") == 1
 
 
 def test_so_where_the_statements_around_the_block_read_it(tmp_path: Path) -> None:

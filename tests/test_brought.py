@@ -198,6 +198,12 @@ EACH_EPOCH = "train(model, loader)\nend(model, loader)"
             "validate",
             id="in the loop",
         ),
+        pytest.param(
+            DEEP,
+            "for x in loader:\n    model(x).backward()\n    validate(model, loader)\nvalidate(model, loader)",
+            "validate",
+            id="in the loop that trains",
+        ),
     ],
 )
 def test_a_validation_at_the_end_of_each_epoch_counts_before_those_among_batches(
@@ -228,6 +234,47 @@ def test_a_validation_at_the_end_of_each_epoch_counts_before_those_among_batches
 )
 def test_a_validation_whose_epochs_are_not_plain_gives_none(tmp_path: Path, functions: str, epoch: str) -> None:
     assert planned(tmp_path, functions, epoch, "measure:acc").questions
+
+
+#: A function that measures two sets in each epoch, and prints what it finds.
+TWICE = "validate(model, dev)\nvalidate(model, test, name='final')"
+SETS = """
+def validate(model, loader, name='dev'):
+    with torch.no_grad():
+        acc = sum(model(x) == y for x, y in loader) / 2
+    print(name, acc)
+
+
+"""
+
+
+@pytest.mark.parametrize("metric", ["acc", "validate:acc"])
+def test_of_several_calls_of_a_function_the_question_names_each_by_what_it_alone_is_given(
+    tmp_path: Path, metric: str
+) -> None:
+    (question,) = planned(tmp_path, SETS, TWICE, metric).questions
+    assert "--metric validate@dev:acc (line 20) or --metric validate@test:acc (line 21)." in question.message
+
+
+@pytest.mark.parametrize("word", ["test", "final"])
+def test_a_call_that_is_named_by_what_it_is_given_gives_the_score(tmp_path: Path, word: str) -> None:
+    new = rewritten(planned(tmp_path, SETS, TWICE, f"validate@{word}:acc"))
+    assert f"    {TWICE.replace(chr(10), chr(10) + '    pai_score = ')}\n    pai_distributed.report_validation" in new
+    assert run(new) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("functions", "epoch", "metric"),
+    [
+        pytest.param(SETS, TWICE, "validate@model:acc", id="both are given it"),
+        pytest.param(SETS, "validate(model, dev)", "validate@test:acc", id="the only one is not"),
+        pytest.param(SETS.replace("print(name, acc)", "return 1"), TWICE, "validate@dev:acc", id="gives another back"),
+    ],
+)
+def test_a_word_that_tells_no_call_apart_is_asked_about(
+    tmp_path: Path, functions: str, epoch: str, metric: str
+) -> None:
+    assert planned(tmp_path, functions, epoch, metric).questions
 
 
 EITHER = "if rank == 0:\n    validate(model, loader)\nelse:\n    validate(model, None)"

@@ -427,6 +427,13 @@ def test_dots_beside_another_key_stand_for_nothing_to_be_filled_in() -> None:
     assert Expression().read("scores[..., 0].mean()") == "scores[..., 0].mean()"
 
 
+@pytest.mark.parametrize("value", ["validate:acc", "validate@dev:acc", "run@sets['dev']:stats['acc']"])
+def test_an_expression_may_have_its_function_and_what_that_is_given_before_it(value: str) -> None:
+    assert Expression().read(value) == value
+    with pytest.raises(ValueError, match="no expression of one value"):
+        Expression().read(value.replace(":", ":@"))
+
+
 @pytest.mark.parametrize("metric", ["val_acc", "stats['acc1']", "meter.avg"])
 def test_a_metric_that_the_script_does_not_know_is_refused(folder: Folder, metric: str) -> None:
     line = refused(folder, "--metric", metric, "--mode", "max")

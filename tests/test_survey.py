@@ -2789,6 +2789,20 @@ def test_the_loop_that_gives_the_named_value_is_that_over_epochs(metric: str, ta
     assert [loop.target for loop in survey_of(head + code(PASSES), metric).loops] == [target]
 
 
+@pytest.mark.parametrize(
+    ("named", "target"),
+    [
+        pytest.param("turns = range(99)\nbar = tqdm(turns)\nfor turn in bar:", "turn", id="a bar around a name"),
+        pytest.param("turns = worlds()\nbar = tqdm(turns)\nfor turn in bar:", "epoch", id="no numbers"),
+        pytest.param("bar = tqdm(range(99))\nbar = tqdm(bar)\nfor turn in bar:", "turn", id="a bar of its own name"),
+    ],
+)
+def test_the_loop_that_gives_the_named_value_may_go_through_a_bar_that_has_a_name(named: str, target: str) -> None:
+    head = "import torch\nfrom tqdm import tqdm\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    text = head + code(PASSES).replace("for turn in range(99):", named)
+    assert [loop.target for loop in survey_of(text, "reward").loops] == [target]
+
+
 ROUNDS = """
 class Trainer:
     def __init__(self, net):

@@ -152,8 +152,51 @@ def test_a_training_of_another_model_that_is_not_wrapped_is_left_alone(run: str)
     assert [optimizer.scope.name for optimizer in found.optimizers] == ["train_distributed"]
 
 
-def test_a_training_of_another_model_that_comes_first_is_asked_about() -> None:
+def test_a_training_of_another_model_that_comes_first_is_asked_about_where_both_share_what_trains() -> None:
     assert len(survey_of(FALLBACK.replace("RUN", "train_alone()\ntrain_distributed()")).loops) == 2
+
+
+#: A model of its own is trained before the wrapped one, perhaps with a part of that.
+FIRST = """
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+net = DDP(net)
+if masked:
+    other = Masked()
+    its = torch.optim.SGD(other.parameters(), lr=0.1)
+    other.encoder = net.encoder
+    for epoch in range(3):
+        for x in loader:
+            other(x).mean().backward()
+            its.step()
+for epoch in range(9):
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    val_loss = evaluate(net)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        pytest.param("", "", [15], id="another model"),
+        pytest.param("other = Masked()", "other = net", [11, 15], id="the wrapped one"),
+        pytest.param("its = torch.optim.SGD(other", "its = torch.optim.SGD(net", [11, 15], id="its parameters"),
+    ],
+)
+def test_a_training_of_another_model_that_comes_first_is_told(
+    tmp_path: Path, old: str, new: str, lines: list[int]
+) -> None:
+    head = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    text = head + FIRST.replace(old, new, 1)
+    assert sorted(loop.line for loop in survey_of(text).loops) == lines
+    plan = plan_of(tmp_path, text)
+    assert ("PAI104" in {one.code for one in plan.questions}) == (len(lines) > 1)
+    if len(lines) == 1:
+        assert [note for note in plan.notes if "line 11 comes first in the initialisation run" in note.message]
+        assert rewritten(plan).count("planned_epochs(") == rewritten(plan).count("finish_initialization()") == 1
 
 
 def test_a_training_of_which_it_is_not_known_what_it_trains_is_asked_about() -> None:
@@ -1281,14 +1324,16 @@ PLATEAU = "schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"
         ("optimizer.step()\nif n % 100:\n    continue\nmean_loss = total / 4", False),
         ("optimizer.step()\nif n % 100 == 0:\n    mean_loss = total / 4\n    schedule.step(mean_loss)", False),
         ("if n % 4 == 0:\n    optimizer.step()\nelse:\n    mean_loss = total / 4", False),
+        ("update()\nif n % 100 == 0:\n    mean_loss = update(False)", False),
     ],
-    ids=["passed over", "in the block", "by a function", "after the step", "schedule stepped", "other branch"],
+    ids=["passed over", "in the block", "by a function", "after the step", "schedule stepped", "other branch", "both"],
 )
 def test_what_keeps_a_score_from_a_turn_without_a_step_makes_it_no_rarer(
     tmp_path: Path, turn: str, asked: bool
 ) -> None:
     text = BATCHES_ALONE.replace("    optimizer.step()\n    VALIDATE\n", indent(f"total += loss\n{turn}\n", "    "))
-    begins = f"{PLATEAU}\ndef update():\n    optimizer.step()\n\ntotal = 0.0\n"
+    begins = f"{PLATEAU}\ndef update(learns=True):\n    if learns:\n        optimizer.step()\n    return total / 4\n\n"
+    begins += "total = 0.0\n"
     text = text.replace("for n, x in enumerate(loader):", f"{begins}for n in range(9000):\n    x = next(batches)")
     questions = plan_of(tmp_path, code(text), Options(metric="mean_loss", mode="min")).questions
     assert any("each turn of this loop takes one step" in question.message for question in questions) == asked

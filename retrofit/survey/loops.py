@@ -152,8 +152,8 @@ def _around_batches(index: Index, flow: Flow, loops: list[Statement]) -> list[St
 def _loaders_of(index: Index, flow: Flow, loop: Statement) -> list[cst.Call]:
     """Return the calls that make the DataLoader whose batches a loop goes through."""
     node = loop.node
-    made = flow.origins(_gone_through(index, node.iter), loop.scope) if isinstance(node, cst.For) else []
-    calls = [one.node for one in made if isinstance(one.node, cst.Call)]
+    made = _sources(index, flow, node.iter) if isinstance(node, cst.For) else []
+    calls = [one for one in made if isinstance(one, cst.Call)]
     return [call for call in calls if index.qualified(call.func) in index.knowledge.named(DataLoader)]
 
 
@@ -408,7 +408,7 @@ def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:
     """Whether turns of one step each are no epochs: by the loop's kind and name, or as each has its own batch."""
     if _EPOCH.fullmatch(last_part(loop.target)):
         return False
-    if isinstance(loop.node, cst.For) and not _counts(index, flow, loop.statement, loop.node):
+    if isinstance(loop.node, cst.For) and not _counts(index, flow, loop.node):
         return True
     draws = [index.statement(call) for call in index.calls_to("next")]
     training = {one.scope for one in loop.training} & called_in(index, flow, loop.statement)
@@ -424,7 +424,7 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     if not isinstance(node, cst.For):
         return None
     site = _for_loop(index, flow, statement, node)
-    return site if _counts(index, flow, statement, node) or _EPOCH.fullmatch(site.target) else None
+    return site if _counts(index, flow, node) or _EPOCH.fullmatch(site.target) else None
 
 
 def _for_loop(index: Index, flow: Flow, statement: Statement, node: cst.For) -> EpochLoop:
@@ -433,25 +433,35 @@ def _for_loop(index: Index, flow: Flow, statement: Statement, node: cst.For) -> 
         node=node,
         index=index,
         target=index.source.code(number),
-        limited=_makers(index, flow, statement, node).isdisjoint(index.knowledge.last_names(Endless)),
+        limited=_makers(index, flow, node).isdisjoint(index.knowledge.last_names(Endless)),
         anchors={"range": _gone_through(index, node.iter)},
     )
 
 
-def _counts(index: Index, flow: Flow, statement: Statement, node: cst.For) -> bool:
+def _counts(index: Index, flow: Flow, node: cst.For) -> bool:
     """Whether a loop goes through numbers: `range`."""
-    return not _makers(index, flow, statement, node, *_OF_NUMBERS).isdisjoint(index.knowledge.last_names(Counts))
+    return not _makers(index, flow, node, *_OF_NUMBERS).isdisjoint(index.knowledge.last_names(Counts))
 
 
-def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For, *further: str) -> set[str]:
-    """Return the names of the functions that make what a loop goes through, also by a name for it: `range`.
+def _makers(index: Index, flow: Flow, node: cst.For, *further: str) -> set[str]:
+    """Return the names of the functions that make what a loop goes through: `range`.
 
     Args:
         further: what may be around that besides a list of it all.
     """
-    origins = flow.origins(_gone_through(index, node.iter, "list", *further), statement.scope)
-    made = [_gone_through(index, origin.node, "list", *further) for origin in origins]
+    made = _sources(index, flow, node.iter, "list", *further)
     return {last_name(one.func) if isinstance(one, cst.Call) else "" for one in made}
+
+
+def _sources(index: Index, flow: Flow, iterable: cst.BaseExpression, *further: str) -> list[cst.BaseExpression]:
+    """Return where it is made what a loop goes through, also by names for it and for progress bars around it."""
+    waiting, found = [iterable], list[cst.BaseExpression]()
+    for one in waiting:
+        within = _gone_through(index, one, *further)
+        made = [origin.node for origin in flow.origins(within, index.scope_of(one))]
+        found += [within] if within in made else []
+        waiting += [node for node in made if node is not within and node not in waiting]
+    return found
 
 
 def _gone_through(index: Index, iterable: cst.BaseExpression, *further: str) -> cst.BaseExpression:
@@ -564,7 +574,7 @@ def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
 def _is_fed_by(flow: Flow, outer: Statement, node: cst.For, loop: EpochLoop) -> bool:
     """Whether a loop goes through what each turn of the epoch loop yields: `for acc in epochs(model):`."""
     index = flow.index
-    made = [one.node for one in flow.origins(_gone_through(index, node.iter), outer.scope)]
+    made = _sources(index, flow, node.iter)
     fed = [isinstance(one, cst.Call) and flow.called(one) is loop.scope for one in made]
     yields = (one for one in nodes_in(loop.node) if isinstance(one, cst.Yield))
     return fed == [True] and any(index.scope_of(one) is loop.scope for one in yields)

@@ -219,7 +219,7 @@ def _place(
     late = [one.statement for one in optimizer.rebuilt if one.scope in running]
     apart = len(here) > 1 and (
         anchor in leading
-        or (not in_process and _passed_by(anchor, optimizer))
+        or (not in_process and _passed_by(anchor, optimizer, here))
         or any(given_before(anchor, one, [optimizer.target]) for one in here)
     )
     inside = [s for s in (here if apart else [anchor]) if not bodies.isdisjoint(s.path)]
@@ -232,13 +232,22 @@ def _place(
     optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
 
 
-def _passed_by(choice: Statement, optimizer: Optimizer) -> bool:
-    """Whether a choice of optimizers may build none, as it has no `else`, and none is there before."""
-    last: cst.CSTNode = choice.node
-    while isinstance(last, cst.If) and last.orelse is not None:
-        last = last.orelse
-    given = optimizer.index.bound([optimizer.target], choice.scope)
-    return isinstance(last, cst.If) and all(one.statement.order >= choice.order for one in given)
+def _passed_by(choice: Statement, optimizer: Optimizer, made: list[Statement]) -> bool:
+    """Whether choices of optimizers may build none, as they have no `else`, and none is there before.
+
+    Args:
+        choice: the last of them.
+        made: what builds one.
+    """
+    choices = [part for one in made for part in one.path if part.siblings is choice.siblings]
+    for part in choices:
+        last: cst.CSTNode = part.node
+        while isinstance(last, cst.If) and last.orelse is not None:
+            last = last.orelse
+        if not isinstance(last, cst.If):
+            return False
+    first = min(part.order for part in choices)
+    return all(one.statement.order >= first for one in optimizer.index.bound([optimizer.target], choice.scope))
 
 
 def finished_after(model: Model, built: Statement) -> bool:

@@ -37,16 +37,44 @@ def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) ->
         loops: the epoch loops.
         origins: where the wrapped model is built, and what it is made of.
     """
-    given = {loop: _given(loop, flow) for loop in loops}
-    mine = [loop for loop in loops if not given[loop].isdisjoint(origins)]
+    mine, others = _told_apart(loops, origins, flow)
+    return [other for other in others if mine and not any(_before(other, loop, flow) for loop in mine)]
+
+
+def without_early_ones(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> list[EpochLoop]:
+    """Leave out the epoch loops that train a model of their own before the only one of the wrapped model.
+
+    They share no function that trains, as that of the wrapped model ends the initialisation.
+
+    Args:
+        loops: the epoch loops.
+        origins: where the wrapped model is built, and what it is made of.
+    """
+    mine, others = _told_apart(loops, origins, flow)
+    training = [{one.scope for one in loop.training} & called_in(flow.index, flow, loop.statement) for loop in mine]
+    early = [
+        other
+        for other in others
+        if len(mine) == 1 and _before(other, mine[0], flow)
+        if training[0].isdisjoint(called_in(flow.index, flow, other.statement))
+    ]
+    for loop in mine if early else ():
+        loop.earlier += [one.place(loop) for one in early]
+    return [loop for loop in loops if loop not in early]
+
+
+def _told_apart(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> tuple[list[EpochLoop], list[EpochLoop]]:
+    """Return the epoch loops of the wrapped model, and those that train one of their own, or by another library."""
+    given = {loop: _given(loop, flow) for loop in loops if len(loops) > 1}
+    mine = [loop for loop in given if not given[loop].isdisjoint(origins)]
     others = [
         loop
-        for loop in loops
+        for loop in given
         if loop not in mine
         if any(trains_another(flow.index, flow, one.node, origins) for one in given[loop])
         or engines(flow.index, given[loop])
     ]
-    return [other for other in others if mine and not any(_before(other, loop, flow) for loop in mine)]
+    return mine, others
 
 
 def without_warm_ups(loops: list[EpochLoop], flow: Flow, decides: Callable[[EpochLoop], bool]) -> list[EpochLoop]:

@@ -39,7 +39,7 @@ from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.models import measures_the_other
-from retrofit.survey.scores.namesakes import namesakes
+from retrofit.survey.scores.namesakes import namesakes, told_apart
 from retrofit.survey.scores.site import can_be_brought, comes_with_steps, score_site, taken_at
 from retrofit.survey.scores.together import kept_together, tell_together
 from retrofit.survey.scores.turns import Turns
@@ -211,9 +211,14 @@ def _answers(
     """Return what names the variable of each of some functions as the score; see `Score.namesakes`."""
     name, found = variable_of(cst.parse_expression(owner_of(metric)[1])), []
     for one in functions:
-        bound, answer = index.bound([name], one), f"{one.name}:{metric}"
+        bound = index.bound([name], one)
         node = bound[0].statement.node if bound else one.node  # it may be a parameter
-        found.append((answer, index.place(node, score.file), can_be_brought(index, flow, loop, answer, node)))
+        named = [(f"{one.name}@{word}:{metric}", call) for word, call in told_apart(index, flow.callers(one))]
+        answers = [(answer, at) for answer, at in named if can_be_brought(index, flow, loop, answer, node)]
+        whole = f"{one.name}:{metric}"
+        known = can_be_brought(index, flow, loop, whole, node)
+        found += [(answer, index.place(at, score.file), True) for answer, at in answers if not known]
+        found += [(whole, index.place(node, score.file), known)] if known or not answers else []
     return found
 
 

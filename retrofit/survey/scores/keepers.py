@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 import libcst as cst
 
+from retrofit.keys import OWNER
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.conditions import argument_of, is_of_other_objects, rules_out
 from retrofit.survey.flow import Flow
@@ -21,7 +21,7 @@ from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import begun_anew
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
-from retrofit.survey.scores.namesakes import made_of
+from retrofit.survey.scores.namesakes import made_of, words_given
 from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.standins import StandIns
 from retrofit.survey.scores.validation import (
@@ -38,6 +38,7 @@ from retrofit.survey.scores.values import (
     deleted_later,
     element_of,
     in_loop,
+    of_phases,
     only_begins,
     root_of,
     target_node,
@@ -477,19 +478,21 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
     Those that validate count before others, and those that train last.
 
     Args:
-        metric: the expression, perhaps with `FUNCTION:` before it.
+        metric: the expression, perhaps with `FUNCTION:` before it, or `FUNCTION@WORD:` for its call that is given that.
 
     Yields:
         The function that knows it, and what the loop can have of it.
     """
     owner, metric = owner_of(metric)
+    owner, _, word = unquoted(owner).partition("@")
     name = variable_of(cst.parse_expression(metric))
     if not owner and any(
         f"{b.target}.".startswith(f"{name}.") and in_loop(index, loop, b.statement.node) for b in index.bindings
     ):
         return
     knowing = _knowing(index, flow, loop, name, owner)
-    ways = {f: way for f, way in led_to_once(index, flow, loop).items() if f in knowing}
+    ways = {f: way for f, way in led_to_once(index, flow, loop, word).items() if f in knowing}
+    ways = {f: way for f, way in ways.items() if not word or any(word in words_given(index, call) for call in way)}
     apart = [f for f in ways if not trains(index, f)]
     making = called_in(index, flow, *(one for f in ways for one in made_of(index, name, f)))
     if not owner and not apart and not all(f in making or trains(index, f) for f in knowing):
@@ -504,9 +507,9 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
         found = _named_in(index, flow, loop, function, metric, owner)
         if found is not None:
             handed = _handed_back(index, flow, loop, function, call, replace(found, inner=tuple(inner)))
-            if handed is not None:
+            if handed is not None and not (word and handed.noted):  # which each of its calls would
                 yield function, handed
-    for call in index.calls if not ways else ():
+    for call in index.calls if not (ways or word) else ():
         several = flow.run_by(call) if in_loop(index, loop, call) else []
         found_in = [_named_in(index, flow, loop, one, metric, owner) for one in several[1:] and several]
         each = [replace(one, call=call, noted=True) for one in found_in if one is not None]
@@ -597,8 +600,8 @@ def _hands_on(flow: Flow, call: cst.Call, name: str) -> bool:
 
 
 def owner_of(metric: str) -> tuple[str, str]:
-    """Split the user's word on the score into a function's name, "" for none, and the expression in it."""
-    found = re.match(r"([A-Za-z_]\w*):(?!=)", metric)
+    """Split the user's word on the score into whose it is, "" where that is not said, and the expression there."""
+    found = OWNER.match(metric)
     return (found[1], metric[found.end() :].strip()) if found is not None else ("", metric)
 
 
@@ -608,16 +611,20 @@ def _exclusive(index: Index, calls: list[cst.Call]) -> bool:
     return len(calls) > 1 and all(exclude_each_other(*pair) for pair in pairs)
 
 
-def led_to_once(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
+def led_to_once(index: Index, flow: Flow, loop: EpochLoop, word: str = "") -> dict[Scope, list[cst.Call]]:
     """Return the functions that the epoch loop leads to by one call each, with the calls on the way, the loop's first.
 
     Several count as one where branches exclude each other, as ranks with and without a logger do, or where all but one
     stand among batches.
+
+    Args:
+        word: what the calls are given that are meant of a function's, "" for any.
     """
     called = {**called_by(index, flow, loop), **validation_functions(index, flow, loop)}
     among = _Batches(index, flow, loop)
 
     def alone(calls: list[cst.Call]) -> list[cst.Call]:
+        calls = [call for call in calls if word and word in words_given(index, call)] or calls
         return calls[:1] if len(calls) == 1 or _exclusive(index, calls) else among.outside(calls)
 
     found = {f: once for f, calls in called.items() if len(once := alone(calls)) == 1}
@@ -653,7 +660,8 @@ class _Batches:
     def _within(self, call: cst.Call, seen: frozenset[Scope]) -> bool:
         """Whether a call stands in a loop over batches, or in a function that only such calls run."""
         scope, path = self._index.scope_of(call), self._index.statement(call).path
-        turns = [part for part in path if isinstance(part.node, (cst.For, cst.While)) and part not in self._loop.inner]
+        around = [part for part in path if isinstance(part.node, (cst.For, cst.While))]
+        turns = [part for part in around if not of_phases(self._index, part.node)]
         if self._loop.statement in path:
             return turns[-1:] != [self._loop.statement]
         if any(part.scope is scope for part in turns):

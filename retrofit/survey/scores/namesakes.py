@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
+from retrofit.survey.conditions import constant
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import names_in
+from retrofit.survey.nodes import names_in, unquoted
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.validation import is_validation
 from retrofit.survey.scores.values import in_loop, trains
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.score import Score
+
+#: What needs no quotes on a command line.
+_PLAIN = re.compile(r"[\w.]+")
 
 
 def namesakes(index: Index, flow: Flow, loop: EpochLoop, name: str, function: Scope, score: Score) -> list[Scope]:
@@ -79,3 +85,19 @@ def once_in_a_turn(index: Index, flow: Flow, loop: EpochLoop) -> list[Scope]:
             found[function] = None
             waiting += index.calls_of(function)
     return list(found)
+
+
+def words_given(index: Index, call: cst.Call) -> list[str]:
+    """Return what a call is given as a user may write it, strings without their quotes, to tell it from others."""
+    values = [(arg.value, constant(arg.value)) for arg in call.args]
+    return [made if isinstance(made, str) else unquoted(index.source.code(value)) for value, made in values]
+
+
+def told_apart(index: Index, calls: list[cst.Call]) -> list[tuple[str, cst.Call]]:
+    """Return of several calls of one function each that is given something of its own, after that."""
+    given = [words_given(index, call) for call in calls]
+    own = [
+        next((word for word in words if _PLAIN.fullmatch(word) and sum(word in one for one in given) == 1), "")
+        for words in given
+    ]
+    return [(word, call) for word, call in zip(own, calls, strict=True) if word]

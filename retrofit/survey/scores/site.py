@@ -267,14 +267,14 @@ def comes_with_steps(flow: Flow, loop: EpochLoop, score: Score, schedulers: list
     passing = passing_over(index, loop, index.statement(score.anchors["report"]))
     passing = [part for part in passing if all(part.node is not one.node for one in score.early)]
     steps = [index.statement(call) for call, _ in index.method_calls("step") if call not in of_schedules]
-    return any(
-        loop.statement in way.path[:-1]
-        and around.issubset(way.path)
-        and not exclude_each_other(way, made)
-        and all(part.order < way.order for part in passing)
-        for step in steps
-        for way in flow.leading(step)
-    )
+    ways = [[way for way in flow.leading(step) if loop.statement in way.path[:-1]] for step in steps]
+
+    def comes(way: Statement) -> bool:
+        """Whether what a turn does on its way to a step has the score."""
+        told = around.issubset(way.path) and not exclude_each_other(way, made)
+        return told and all(part.order < way.order for part in passing)
+
+    return any(found and all(map(comes, found)) for found in ways)
 
 
 def _block_that_parts(
