@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -49,12 +50,13 @@ _RELEVANT = re.compile(
     rb"|return.*\.parameters\(|\.data\.(?:mul|lerp|copy)_\("
 )
 #: Where a name decorates what a file defines, or is a base of a class there.
-_MAKES_OTHERS = rb"^(?:@|class\s+\w+\([^)]*\b)%b\b"
+_MAKES_OTHERS = re.compile(rb"^(?:@(\w+)|class\s+\w+\(([^)]*))", re.MULTILINE)
 _DEFINED = re.compile(rb"\bdef (\w+)\(")
-#: Where a function is given another one, perhaps to run it.
-_GIVES = rb"\b%b\((?:[^()]*[\s,=])?(?:%b)\s*[,)]"
+#: What is called, with what it is given before further parentheses, and how a name is given: perhaps to be run.
+_CALLS, _GIVEN = re.compile(rb"\b(\w+)(\([^()]*\)?)"), re.compile(rb"(?<=[(\s,=])(\w+)\s*[,)]")
 #: Where what a function gives takes the place of what it is given: `model = freeze(model)`.
-_GIVES_BACK = rb"^[ \t]*([\w.]+)\s*=\s*%b\(\s*\1\s*[,)]"
+_GIVES_BACK = re.compile(rb"^[ \t]*([\w.]+)\s*=\s*(\w+)\(\s*\1\s*[,)]", re.MULTILINE)
+_WORD = re.compile(rb"\w+")
 #: What a script's files hold where they train by themselves, whatever else they import when they run.
 _WRAPS, _STEPS = re.compile(rb"DataParallel"), re.compile(rb"\.backward\(")
 #: More modules than these are not offered.
@@ -405,10 +407,21 @@ class _Module:
     data: bytes
     imports: set[str]
 
-    @property
+    @cached_property
     def text(self) -> bytes:
         """What it holds without its comments."""
         return _COMMENT.sub(b"", self.data)
+
+    @cached_property
+    def taken(self) -> set[bytes]:
+        """The last names of what it makes things by that it defines, or gives a part of its training."""
+        found = {name for names in _MAKES_OTHERS.findall(self.text) for one in names for name in _WORD.findall(one)}
+        if _TRAINING.search(self.text):
+            found |= {name for _, name in _GIVES_BACK.findall(self.text)}
+        defined = {*_DEFINED.findall(self.text)} if _STEPS.search(self.text) else set()
+        for name, given in _CALLS.findall(self.text) if defined else ():
+            found |= {name} if not defined.isdisjoint(_GIVEN.findall(given)) else set()
+        return found
 
 
 def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes], late: Iterable[str]) -> list[str]:
@@ -433,23 +446,14 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
         found |= more
     using = [main, *(files[name] for name in found)]
     while using:
-        taken = {(full, one.text) for one in using for full in one.imports}
-        more = {one for full, text in taken if _takes_part(full, text) for one in _meant(full, files, set())} - found
+        taken = {full for one in using for full in one.imports if full.rpartition(".")[2].encode() in one.taken}
+        more = {one for full in taken for one in _meant(full, files, set())} - found
         found |= more
         using = [files[name] for name in more]
     packages = {name: m for name, m in files.items() if m.path.name == "__init__.py"}
     while more := {name for name, m in packages.items() if name not in found and not found.isdisjoint(m.imports)}:
         found |= more
     return [name for name in files if name in found]
-
-
-def _takes_part(full: str, code: bytes) -> bool:
-    """Whether a file makes what it defines by a name that it imports, or gives that a part of its training."""
-    name = re.escape(full.rpartition(".")[2]).encode()
-    given = b"|".join(_DEFINED.findall(code)) if _STEPS.search(code) else b""
-    makes = re.search(_MAKES_OTHERS % name, code, re.MULTILINE) is not None
-    back = _TRAINING.search(code) is not None and re.search(_GIVES_BACK % name, code, re.MULTILINE) is not None
-    return makes or back or (given != b"" and re.search(_GIVES % (name, given), code) is not None)
 
 
 def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:

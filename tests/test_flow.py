@@ -11,6 +11,7 @@ import pytest
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.origins import Origin
+from retrofit.survey.scopes import Scope
 from tests.helpers import source_of
 
 
@@ -498,3 +499,34 @@ def test_a_method_by_its_name_is_one_that_trains_where_it_can_be(names: dict[str
     calls = [call for call in index.calls if index.source.code(call).startswith("getattr(self") and not call.args]
     found = {one.name for call in calls for one in flow.choices.called(call)}
     assert found == ({"train"} if trains else set())
+
+
+class _Counted(list[tuple[cst.Return, Scope]]):
+    """A list that counts how often it is gone through."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[tuple[cst.Return, Scope]]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_the_returns_of_a_project_are_gone_through_once_for_all_its_functions() -> None:
+    index = Index(source_of("def f(x):\n    return x\n\n\ndef g(x):\n    if x:\n        return 1\n    return 2\n"))
+    returns = index.returns = _Counted(index.returns)
+    f, g = index.scope.inner["f"], index.scope.inner["g"]
+    assert [[*map(index.source.code, index.returned(one))] for one in (f, g, f, index.scope)] == [
+        ["x"], ["1", "2"], ["x"], [],
+    ]  # fmt: skip
+    assert returns.walks == 1
+
+
+def test_what_is_left_out_returns_and_binds_nothing_afterwards() -> None:
+    index = Index(source_of("y = make()\n\n\ndef f(x):\n    z = make()\n    return z\n"))
+    f = index.scope.inner["f"]
+    calls = [*index.calls]
+    assert index.returned(f)
+    assert [index.target_of(call) for call in calls] == ["y", "z"]
+    index.keep({index.scope})
+    assert index.returned(f) == []
+    assert [index.target_of(call) for call in calls] == ["y", ""]

@@ -106,14 +106,14 @@ def leaves_if(statement: Statement) -> cst.BaseExpression | None:
 
 def _set_before(call: cst.Call, name: str | None, flow: Flow) -> Iterator[tuple[str, object]]:
     """Yield the constants that attributes of an object get before a call, and nowhere else: `args.test = True`."""
-    before, bound = flow.index.statement(call).preceding, flow.index.bindings
-    for binding in bound if name is not None and before else ():
+    before = flow.index.statement(call).preceding if name is not None else []
+    for binding in (one for early in before for one in flow.index.bound_by(early)):
         holder, _, part = binding.target.rpartition(".")
-        if holder != name or binding.statement not in before:
+        if holder != name:
             continue
         value = constant(binding.value)
         told = value is not SOMETHING or dotted(binding.value) is None  # what another name has may be None
-        if told and sum(other.target.endswith(f".{part}") for other in bound) == 1:
+        if told and sum(other.target.endswith(f".{part}") for other in flow.index.bindings) == 1:
             yield part, value
 
 

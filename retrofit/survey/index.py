@@ -73,6 +73,8 @@ class Index(Gathered):
         self._methods: list[tuple[cst.Call, cst.Attribute]] | None = None
         self._method_calls: dict[tuple[str, ...], list[tuple[cst.Call, cst.BaseExpression]]] = {}
         self._orders: list[int] = []
+        self._returned: dict[Scope, list[cst.BaseExpression]] = {}
+        self._bound_by: dict[Statement, list[Binding]] = {}
         self._qualified: dict[cst.CSTNode, str] = {}
         self.entry = self.files[0]
         self.scope = self.entry.scope
@@ -239,6 +241,7 @@ class Index(Gathered):
         self.loops = [s for s in self.loops if s.scope in scopes]
         self.calls = [node for node in self.calls if self.scope_of(node) in scopes]
         self._calls_of, self._calls_to, self._methods, self._method_calls, self._orders = {}, {}, None, {}, []
+        self._returned, self._bound_by = {}, {}
         self.comparisons = [node for node in self.comparisons if self.scope_of(node) in scopes]
         self.attributes = [node for node in self.attributes if self.scope_of(node) in scopes]
         self.bindings = [b for b in self.bindings if b.statement.scope in scopes]
@@ -336,9 +339,17 @@ class Index(Gathered):
         first, end = bisect_left(self._orders, statement.order), bisect_right(self._orders, statement.last)
         return self.calls[first:end]
 
+    def bound_by(self, statement: Statement) -> Sequence[Binding]:
+        """Return the values that a statement itself gives to names, in the order of the file."""
+        if not self._bound_by:
+            for binding in self.bindings:
+                self._bound_by.setdefault(binding.statement, []).append(binding)
+        return self._bound_by.get(statement, ())
+
     def target_of(self, value: cst.CSTNode) -> str:
         """Return the name to which a value is assigned plainly, "" where it is not."""
-        return next((b.target for b in self.bindings if b.value is value and b.item is None), "")
+        here = self.bound_by(self.statement(value))
+        return next((b.target for b in here if b.value is value and b.item is None), "")
 
     def bound_in(self, statement: Statement) -> list[Binding]:
         """Return what a statement gives values to, names and items, what the functions in it do included."""
@@ -358,7 +369,11 @@ class Index(Gathered):
 
     def returned(self, function: Scope | None) -> list[cst.BaseExpression]:
         """Return the values that a function returns."""
-        return [node.value for node, scope in self.returns if scope is function and node.value is not None]
+        if not self._returned:
+            for node, scope in self.returns:
+                if node.value is not None:
+                    self._returned.setdefault(scope, []).append(node.value)
+        return [*self._returned.get(function, ())] if function is not None else []
 
     def holds(self, scope: Scope) -> bool:
         """Whether a scope counts, or was left out."""
