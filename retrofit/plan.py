@@ -335,7 +335,7 @@ def _surveyed(project: Project, choices: Choices) -> Script:
         project.module,
         project.late,
         project.offered,
-        project.targets,
+        project.settings,
     )
 
 

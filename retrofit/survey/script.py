@@ -9,7 +9,7 @@ from itertools import chain
 
 import libcst as cst
 
-from retrofit.configured import Target
+from retrofit.configured import NO_SETTINGS, Settings
 from retrofit.knowledge import Knowledge
 from retrofit.neighbours import Neighbour
 from retrofit.source import Source
@@ -167,7 +167,7 @@ def survey(
     module: str = "",
     late: Collection[str] = (),
     offered: Sequence[str] = (),
-    targets: Collection[Target] = (),
+    settings: Settings = NO_SETTINGS,
 ) -> Script:
     """Return every site of a script.
 
@@ -179,9 +179,9 @@ def survey(
         module: the script's own full name, where it imports its package as a module does.
         late: those of the modules that are imported by a name made at run time.
         offered: modules that wrap or train, and that may be imported so.
-        targets: what files of settings say of the classes of which objects are made.
+        settings: what files of settings say.
     """
-    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge, late, targets)
+    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge, late, settings)
     flow = Flow(index, choices.module_functions)
     flow = _without_unused(index, flow, choices)
     trainers = Trainers(flow)
