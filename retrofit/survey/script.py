@@ -49,7 +49,16 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, find_loops, head, trains_once, validation_at
 from retrofit.survey.minimums import chosen_by, find_minimums
-from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
+from retrofit.survey.models import (
+    find_models,
+    for_itself,
+    group_by_model,
+    is_apart,
+    is_built_anew,
+    is_frozen,
+    plural,
+    repeated,
+)
 from retrofit.survey.nodes import argument, mentions
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
@@ -401,15 +410,17 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.wrappers = find_wrappers(index, flow)
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
-    every = group_by_model([w for w in script.wrappers if not w.part], flow, choices.signs.flag)
-    fed, eligible = (_fed(every, script.backwards, flow, parts=parts) for parts in (False, True))
-    script.within = [] if choices.model else [group[1][0] for group in eligible if group not in fed]
-    groups = [one for one in eligible if one in fed or any(names_wrapper(choices.model, w) for w in one[1])]
     deciding = partial(decides, index, flow, metric=choices.metric)
     loops = find_loops(index, flow, script.backwards, deciding, staged=True)
     loops = without_warm_ups(loops, flow, deciding)
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
+    whole = [wrapper for wrapper in script.wrappers if not wrapper.part]
+    whole = [wrapper for wrapper in whole if not for_itself(wrapper, script.loops, flow)] or whole
+    every = group_by_model(whole, flow, choices.signs.flag)
+    fed, eligible = (_fed(every, script.backwards, flow, parts=parts) for parts in (False, True))
+    script.within = [] if choices.model else [group[1][0] for group in eligible if group not in fed]
+    groups = [one for one in eligible if one in fed or any(names_wrapper(choices.model, w) for w in one[1])]
     for loop in script.loops:
         loop.thaws = find_thaws(flow, loop)
     if choices.model:

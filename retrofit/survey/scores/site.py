@@ -478,8 +478,7 @@ def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement
 
     It may do so in the first turn, whose score is the only one then. What stops by a score comes to that later.
     """
-    leaving = [index.statement(node) for node in loop.leaving if isinstance(node, (cst.Break, cst.Return))]
-    behind = [part for part in leaving if any(one in part.path for one in place.following)]
+    behind = [part for part in map(index.statement, loop.leaving) if any(one in part.path for one in place.following)]
     running = called_in(index, flow, loop.statement) if behind else set()
     called = {(dotted(call.func) or "").partition(".")[0] for call in index.calls_in(loop.statement)} - {"self"}
 
