@@ -1,19 +1,23 @@
-"""What a project's files of settings say of the classes of which the script makes objects, as hydra reads them."""
+"""What a project's files of settings say: values, and the classes of which the script makes objects, as in hydra."""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from retrofit.late_imports import data_files
 
-#: What a file holds that may make objects so, for the files of settings of most projects are not even looked for.
-MAY_MAKE_CONFIGURED = re.compile(rb"\bhydra\b")
+#: What a file holds that may read settings so, for the files of settings of most projects are not even looked for.
+MAY_BE_CONFIGURED = re.compile(rb"\bhydra\b")
 #: A key of a YAML file with its value, as far as one stands beside it.
-_KEY = re.compile(r"^( *)([\w.]+):(?:[ \t]+([\"']?)([^\s\"'#]+)\3)?[ \t]*(?:#.*)?\r?$", re.MULTILINE)
+_KEY = re.compile(r"^( *)([\w.]+):(?:[ \t]+([^\s#].*?))?(?:[ \t]+#.*)?[ \t]*\r?$", re.MULTILINE)
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+#: Words that are no text in YAML, in small letters.
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "null": None, "~": None}
 
 
 class Target(NamedTuple):
@@ -30,24 +34,54 @@ class Target(NamedTuple):
     name: str
 
 
-def targets(root: Path) -> Iterator[Target]:
-    """Yield what a project's YAML files name as `_target_`, but for what is only prepared to be made.
+class Settings(NamedTuple):
+    """What files of settings say.
+
+    Attributes:
+        targets: the classes and functions that they name as `_target_`, but for what is only prepared to be made.
+        values: by their last keys, the values that they give; None where one of them is not plain.
+    """
+
+    targets: Sequence[Target] = ()
+    values: Mapping[str, list[object] | None] = MappingProxyType({})
+
+
+NO_SETTINGS = Settings()
+
+
+def read_settings(root: Path) -> Settings:
+    """Read a project's YAML files.
 
     Args:
         root: the project's folder.
     """
+    targets: list[Target] = []
+    given: dict[str, list[object] | None] = {}
     for path, data in data_files(root, (".yaml", ".yml")):
-        if b"_target_" not in data:
-            continue
         around = [(-1, path.parent.name)]  # the keys that hold what is read, with their indentation
         values: dict[tuple[str, ...], str] = {}
-        for indentation, key, _, value in _KEY.findall(data.decode(errors="replace")):
+        for indentation, key, value in _KEY.findall(data.decode(errors="replace")):
             while around[-1][0] >= len(indentation):
                 around.pop()
             around.append((len(indentation), key))
             values[tuple(name for _, name in around)] = value
+            known, read = given.get(key, []), _plain(value)
+            given[key] = None if known is None or read is None else [*known, *read]
         for (*holders, key), value in values.items():
             if key == "_target_" and (*holders, "_partial_") not in values:
                 reference = _REFERENCE.fullmatch(value)
                 named = (path.parent.name, *reference[1].split(".")) if reference else ()
-                yield Target(path.stem, holders[-1], values.get(named, value))
+                targets.append(Target(path.stem, holders[-1], values.get(named, value).strip("\"'")))
+    return Settings(targets, given)
+
+
+def _plain(value: str) -> list[object] | None:
+    """Return what is written as a YAML file's value; None where it is no plain one, or refers to another."""
+    if not value or value[0] in "[{&*!|>" or "${" in value:
+        return None
+    if value.lower() in _WORDS:
+        return [_WORDS[value.lower()]]
+    try:
+        return [ast.literal_eval(value)]
+    except (ValueError, SyntaxError):
+        return [value]

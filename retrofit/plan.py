@@ -347,7 +347,7 @@ def _surveyed(project: Project, choices: Choices) -> Script:
         project.module,
         project.late,
         project.offered,
-        project.targets,
+        project.settings,
     )
 
 

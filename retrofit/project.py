@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from retrofit.configured import MAY_MAKE_CONFIGURED, Target, targets
+from retrofit.configured import MAY_BE_CONFIGURED, NO_SETTINGS, Settings, read_settings
 from retrofit.errors import Problem, UserError
 from retrofit.imports import (
     INSTALLED,
@@ -80,7 +80,7 @@ class Project:
         late: the modules that are imported by a name made at run time, as the user says or the project tells.
         told: how messages name the files of data that tell of them.
         offered: modules that wrap or train and that nothing is seen to import, where such an import may do so.
-        targets: what files of settings say of the classes of which the script makes objects.
+        settings: what files of settings say, where the script may read them.
     """
 
     entry: Source
@@ -92,7 +92,7 @@ class Project:
     late: Sequence[str] = ()
     told: Sequence[str] = ()
     offered: Sequence[str] = ()
-    targets: Sequence[Target] = ()
+    settings: Settings = NO_SETTINGS
 
     @property
     def sources(self) -> list[Source]:
@@ -180,7 +180,7 @@ def load_project(
         [name for name in reading.late if name in modules],
         told,
         offered,
-        reading.targets(),
+        reading.settings(),
     )
 
 
@@ -317,10 +317,10 @@ class _Reading:
         self.import_late(dict.fromkeys(name for names in chosen.values() for name in names))
         return [shown for shown, _ in chosen if shown]
 
-    def targets(self) -> list[Target]:
-        """Return what files of settings say of the classes of which the script makes objects."""
+    def settings(self) -> Settings:
+        """Return what files of settings say, where the script may read them."""
         root = project_root(self._entry.path) or self._entry.path.parent
-        return [*targets(root)] if self._has(MAY_MAKE_CONFIGURED) and not holds_more(root) else []
+        return read_settings(root) if self._has(MAY_BE_CONFIGURED) and not holds_more(root) else NO_SETTINGS
 
     def import_heirs(self, made: Iterable[MadeName]) -> None:
         """Read modules of packages, which import each of their own, where a class that trains extends one that does.

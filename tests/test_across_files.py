@@ -1026,6 +1026,29 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
 
 
 @pytest.mark.parametrize(
+    ("start", "wraps", "launcher"),
+    [
+        pytest.param("args.spawn", "given.spawn", "python", id="the same"),
+        pytest.param("args.spawn and True", "given.spawn", "torchrun", id="more for the start"),
+        pytest.param("args.spawn", "given.spawn or given.many", "torchrun", id="another as well"),
+        pytest.param("args.spawn", "not given.spawn", "torchrun", id="the opposite"),
+        pytest.param("args.spawn", "other.spawn", "torchrun", id="of something else"),
+        pytest.param("args.spawn", "given.many", "torchrun", id="another"),
+    ],
+)
+def test_a_spawn_without_which_nothing_is_wrapped_is_the_only_way(
+    plan_project: Planner, start: str, wraps: str, launcher: str
+) -> None:
+    main = SPAWN.replace("args.spawn:", f"{start}:").replace("def main(rank):", "def main(rank, given):")
+    main = main.replace("    model = DDP(model)", f"    if {wraps}:\n        model = DDP(model)")
+    main = main.replace("nprocs=2)", "nprocs=2, args=(args,))").replace("main(0)", "main(0, args)")
+    plan = plan_project(main.replace("args = parser", "other = load()\nargs = parser"), engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+    (note,) = [note for note in plan.notes if note.code == "PAI014"]
+    assert ("plain python" in note.message) is (launcher == "python")
+
+
+@pytest.mark.parametrize(
     ("off", "spawns"),
     [
         pytest.param("if args.world_size <= 1:\n    args.spawn = False", True, id="where it is not needed"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retrofit.configured import Target, targets
+from retrofit.configured import Target, read_settings
 from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
 from tests.helpers import code, recipe
@@ -58,7 +58,7 @@ def plan(tmp_path: Path) -> Planner:
     """Return a function that plans an apply on a script that makes what trains by an expression."""
 
     def make(made: str, files: dict[str, str]) -> Plan:
-        for name, text in {".git/x": "", **files, "main.py": MAIN.replace("MADE", made)}.items():
+        for name, text in {".git/x": "", "main.py": MAIN.replace("MADE", made), **files}.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(code(text) if name.endswith(".py") else text)
         options = Options(metric="val_loss", mode="min")
@@ -127,12 +127,47 @@ last:
   _target_: ${here}
 unknown:
   _target_: ${oc.env:NET}
+off: False
+size: 4
+size_of: {a: 1}
+words: two words  # and more
+quoted: "off"
 """
     (tmp_path / "train.yaml").write_text(text)
     (tmp_path / "other.txt").write_text("_target_: pkg.Other\n")
-    assert [*targets(tmp_path)] == [
+    assert read_settings(tmp_path).targets == [
         Target("train", "parts", "pkg.Part"),
         Target("train", "net", "pkg.Net"),
         Target("train", "last", "pkg.There"),
         Target("train", "unknown", "${oc.env:NET}"),
     ]
+    values = read_settings(tmp_path).values
+    assert values["size"] == [3, 4]
+    assert (values["off"], values["quoted"], values["words"]) == ([False], ["off"], ["two words"])
+    assert values["size_of"] is values["net"] is None
+
+
+@pytest.mark.parametrize(
+    ("files", "by_option"),
+    [
+        ({"conf/train.yaml": "epochs: 9\nfp16: False  # with apex\n"}, True),
+        ({"conf/train.yaml": "epochs: 9\ntrain:\n  fp16: no\n"}, True),
+        ({"conf/train.yaml": "fp16: True\n"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "conf/large/more.yaml": "fp16: true\n"}, False),
+        ({"conf/train.yaml": "fp16: ${half}\nhalf: False\n"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "self.fp16"}, False),
+        ({"conf/train.yaml": "epochs: 9\n"}, False),
+    ],
+)
+def test_library_counts_by_what_the_settings_say_of_its_option(
+    plan: Planner, files: dict[str, str], by_option: bool
+) -> None:
+    made = "self.optimizer = optim.Adam(self.model.parameters(), lr=lr)"
+    apex = "self.model, self.optimizer = amp.initialize(self.model, self.optimizer)"
+    agent = AGENT.replace("width, lr", "cfg").replace(", width", ", 4").replace("lr=lr", "lr=0.1")
+    made = made.replace("lr=lr", "lr=0.1")
+    asked = "self.fp16" if "self.fp16" in files.pop("agent.py", "") else "cfg.fp16"
+    agent = agent.replace(made, f"{made}\n        if {asked}:\n            from apex import amp\n            {apex}")
+    main = MAIN.replace("import torch\n", "import torch\nfrom agent import Agent\n").replace("MADE", "Agent(cfg)")
+    found = plan("", {**files, "agent.py": agent, "main.py": main})
+    assert ("PAI100" in [one.code for one in found.notes], told_of(found) == []) == (by_option, by_option)

@@ -59,11 +59,16 @@ TRIED = {
 }
 
 
+F1 = "from sklearn.metrics import f1_score\n    "
 #: What an evaluation returns for its other task, and whether the score is asked for.
 BY_TASK = {
     "a number": ("return loss(model).item()", True),
     "arithmetic": ("hit = count(model) / 8\n    return hit", True),
     "a constant": ("return 0.0", True),
+    "a library's number": ("from sklearn import metrics\n    return metrics.hamming_loss(y, of(model))", True),
+    "one of all classes": (f"{F1}return f1_score(y, of(model), average='macro')", True),
+    "one of each class": (f"{F1}return f1_score(y, of(model), average=None)", False),
+    "one of each class, perhaps": (f"{F1}return f1_score(y, of(model), average=kind)", False),
     "a dict of another score": ("return {'watch': 'f1', 'f1': 3}", False),
     "two dicts": ("return {'watch': 'f1'} | scores(model)", False),
     "what is not seen": ("return scores(model)", False),

@@ -687,6 +687,23 @@ QUESTIONS: dict[str, Question] = {
             "not passed over": ((BUILT + WRAPPED, f"{BUILD}model = build()\n"),),
         },
     ),
+    "PAI102 14": Question(
+        ((WRAPPED, f"group = torch.distributed.new_group(ranks=[{RANK}])\nmodel = DDP(model, process_group=group)\n"),),
+        {
+            "of all": ((WRAPPED, "model = DDP(model, process_group=torch.distributed.new_group())\n"),),
+            "of two": (
+                (WRAPPED, f"own = [{RANK}, 1 - {RANK}]\nmodel = DDP(model, process_group=new_group(own))\n"),
+                (IMPORT, f"{IMPORT}from torch.distributed import new_group\n"),
+            ),
+            "of several machines": (
+                (
+                    WRAPPED,
+                    f"group = torch.distributed.new_group([{RANK}]) if alone else None\n"
+                    "model = DDP(model, process_group=group)\n",
+                ),
+            ),
+        },
+    ),
     "PAI103 1": Question(
         (before(f"other = {ADAM}\n", "best = 0\n"), (STEP, f"{STEP[:-1]}; other.step()\n")),
         {

@@ -1563,3 +1563,35 @@ def test_ranks_that_end_their_turn_early_hand_the_score_over_there(tmp_path: Pat
     assert changed.count("report_validation_score") == 2
     assert f"    if rank != 0:\n{indent(early, ' ' * 8)}\n        continue\n" in changed
     assert f"        torch.save(model, 'b')\n{indent(call, ' ' * 4)}\n" in changed
+
+
+@pytest.mark.parametrize(
+    ("test", "handed"),
+    [
+        ("limit", True),
+        ("limit and steps >= limit", True),
+        ("epoch == 3", True),
+        ("limit and bad > 5", False),  # where some epoch before it was none worse
+        ("stopper.early_stop", False),
+        ("rank == 0 and limit", False),  # the others go on, until they are told
+    ],
+)
+def test_turn_that_ends_the_training_by_a_count_hands_its_score_over_first(
+    tmp_path: Path, test: str, handed: bool
+) -> None:
+    epoch = f"""
+    steps += 1
+    acc = evaluate(model)
+    bad = 0 if acc > best else bad + 1
+    stopper(acc)
+    if {test}:
+        break
+    """
+    before = f"{MEASURED}\nrank, best, steps, bad, limit = dist.get_rank(), 0, 0, 0, args.limit\nstopper = Stopper()"
+    early = "        pai_distributed.report_validation_score(acc, model, early=True)\n        break\n"
+    changed = rewritten(plan_of(tmp_path, script(f"{code(epoch)}\nprint(acc)", before)))
+    assert changed.count("report_validation_score") == 1 + handed
+    assert (early in changed) == handed
+    last = rewritten(plan_of(tmp_path, script(code(epoch), before)))
+    assert last.count("report_validation_score") == 1
+    assert (f"model)\n    if {test}:\n        break\n" in last) == handed

@@ -4142,6 +4142,24 @@ def test_a_model_that_is_built_anew_for_a_test_is_told() -> None:
     assert len(found.apart) == 1
 
 
+@pytest.mark.parametrize(
+    ("function", "call", "wraps"),
+    [
+        ("net = DDP(net)\nreturn measured(net)", "acc = helper(model)", 1),
+        ("net = DDP(net)\nreturn net", "net = helper(model)\nacc = measured(net)", 2),  # for whoever calls it
+        ("global model\nmodel = DDP(net)", "helper(model)\nacc = measured(model)", 2),
+        ("net = DDP(net)\nfor x in y:\n    net(x).backward()\nreturn 1", "acc = helper(model)", 2),  # it trains
+    ],
+)
+def test_wrapper_that_an_evaluation_uses_for_itself_is_left_alone(function: str, call: str, wraps: int) -> None:
+    helper = f"def helper(net):\n{indent(function, '    ')}\n\n"
+    other = "if args.predict:\n    other = Net()\n    helper(other)\n    sys.exit()\n"
+    text = f"{helper}{other}{script(call)}"
+    found = survey_of(text)
+    assert len(found.wrappers) == wraps
+    assert found.disorder == "" or wraps > 1
+
+
 def test_losses_that_are_reduced_after_each_batch_are_no_score() -> None:
     reduce = "def reduce(losses):\n    with torch.no_grad():\n        return mean_of(losses)"
     text = script(before=reduce).replace(

@@ -921,15 +921,17 @@ def test_models_that_a_loop_wraps_are_told_from_the_one_that_is_wrapped_elsewher
     )
 
 
-@pytest.mark.parametrize("later", [True, False])
-def test_what_an_evaluation_wraps_by_itself_in_a_loop_after_the_training_is_no_further_model(later: bool) -> None:
+@pytest.mark.parametrize(("later", "given"), [(True, "model(x)"), (False, "model(x)"), (False, "model")])
+def test_what_an_evaluation_wraps_for_itself_in_a_loop_beside_the_training_is_no_further_model(
+    later: bool, given: str
+) -> None:
     wraps = "model = build()\nmodel = DDP(model)\n"
     tests = "for name in names:\n    evaluate(build())\n"
     functions = "def build():\n    return Net()\n"
-    functions += "def evaluate(model):\n    if not wrapped:\n        model = DDP(model)\n    return model(x)\n"
+    functions += "def evaluate(model):\n    if not wrapped:\n        model = DDP(model)\n    return " + given + "\n"
     text = IN_A_ROW.replace("model = Net()\nmodel = DDP(model)\n", functions + ("" if later else tests) + wraps)
     found = survey_of(text.replace(f"FIRST{PASS}", "") + (tests if later else ""))
-    assert bool(found.plural) is not later
+    assert bool(found.plural) is (given == "model")  # which whoever calls it has wrapped
 
 
 TESTED_INSTEAD = f"""

@@ -416,6 +416,17 @@ class ReturnsText(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReturnsNumber(Entry):
+    """Returns one number.
+
+    Attributes:
+        several: the arguments by which it returns several, each with the values by which it does.
+    """
+
+    several: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reduces(Entry):
     """Makes one number of all that it is given, or one of each row or column where it is given an axis.
 
@@ -444,6 +455,6 @@ KINDS: Mapping[str, type[Entry]] = {
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
         CountsProcesses, StartsProcesses, SendsAway, RunsTrials, RunsDecorated, ReadsCommandLine, MakesConfigured,
         TellsTime, Fresh, AsksForPath, ListsFiles, WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray,
-        Metric, Reduces, ReturnsText, Logs,
+        Metric, Reduces, ReturnsNumber, ReturnsText, Logs,
     )
 }  # fmt: skip

@@ -25,10 +25,10 @@ def configured(index: Index) -> dict[cst.BaseExpression, Scope | None]:
     the ones in the file that the script reads, if that has any.
     """
     found: dict[cst.BaseExpression, Scope | None] = {}
-    read = _files_read(index) if index.targets else set()
-    for call in configured_calls(index) if index.targets else ():
+    read = _files_read(index) if index.settings.targets else set()
+    for call in configured_calls(index) if index.settings.targets else ():
         key = _key(call.args[0].value)
-        under = [one for one in index.targets if (key == one.key if key else index.at(one.name))]
+        under = [one for one in index.settings.targets if (key == one.key if key else index.at(one.name))]
         names = {one.name for one in [one for one in under if one.file in read] or under}
         if len(names) == 1:
             found[call.func] = index.at(names.pop())

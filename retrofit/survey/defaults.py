@@ -44,6 +44,7 @@ class Defaults:
         self._tests: dict[cst.BaseExpression, _Values] = {}
         for call, _ in index.method_calls("add_argument"):
             self._add_option(call)
+        self._settings = index.settings.values if options else {}
 
     def _add_option(self, call: cst.Call) -> None:
         given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
@@ -153,7 +154,10 @@ class Defaults:
         sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]
         sources += given_elsewhere(self._flow, name, scope) if self._known else []
         sources = [b for b in sources if not self.leave_out(b.statement.node)]
-        option = self._options.get(name.rpartition(".")[2], []) if "." in name else []
+        holder, _, last = name.rpartition(".")
+        option = [*self._options.get(last, [])] if holder else []
+        if holder not in ("", "self") and last in self._settings:
+            option.append(self._settings[last])
         if not all(any(self._index.guards(b.statement.node)) for b in sources):
             option = [values for values in option if values is not None]  # what is given always takes its place
         made = [

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 import libcst as cst
 
-from retrofit.configured import Target
+from retrofit.configured import NO_SETTINGS, Settings
 from retrofit.knowledge import Knowledge, load_knowledge
 from retrofit.source import Source
 from retrofit.survey.gathering import Gathered
@@ -44,7 +44,7 @@ class Index(Gathered):
         inlining: whether what the recipe provides is about to stand in the entry script, and is called there already.
         knowledge: what is known of libraries, None for what the program comes with.
         late: the modules that are imported by a name made at run time.
-        targets: what files of settings say of the classes of which objects are made.
+        settings: what files of settings say.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Index(Gathered):
         inlining: bool = False,
         knowledge: Knowledge | None = None,
         late: Collection[str] = (),
-        targets: Collection[Target] = (),
+        settings: Settings = NO_SETTINGS,
     ) -> None:
-        self.provided, self.targets = provided, targets
+        self.provided, self.settings = provided, settings
         names = {name.rpartition(".")[2] for name in provided}
         defined = {node.name.value for node in source.module.body if isinstance(node, cst.FunctionDef)}
         self.inlined = bool(names) and 2 * len(names & defined) > len(names)

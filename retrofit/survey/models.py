@@ -13,6 +13,7 @@ from retrofit.survey.conditions import leaves_if, rules_out
 from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, last_name, mentions, named_in, spelled
 from retrofit.survey.order import (
     after_training,
@@ -227,6 +228,21 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
         and ((left and here.order < model.statement.order) or exclude_each_other(here, model.statement))
         for model in models
     )
+
+
+def for_itself(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether a function that training calls, and that trains nothing, wraps a model for itself alone: it evaluates.
+
+    Args:
+        loops: the epoch loops.
+    """
+    index, scope, name = flow.index, wrapper.scope, wrapper.target
+    training = leading_to(loops, flow).union(*(loop.training for loop in loops))
+    made = wrapped_origins(wrapper, flow)
+    given = name in scope.outer or any(made & flow.deep_origins(value, scope) for value in index.returned(scope))
+    if given or not name.isidentifier() or any(part.scope is scope for part in training):
+        return False
+    return any(scope in called_in(index, flow, loop.statement) for loop in loops)
 
 
 def is_built_anew(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:

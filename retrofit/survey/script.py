@@ -9,7 +9,7 @@ from itertools import chain
 
 import libcst as cst
 
-from retrofit.configured import Target
+from retrofit.configured import NO_SETTINGS, Settings
 from retrofit.knowledge import Knowledge
 from retrofit.neighbours import Neighbour
 from retrofit.source import Source
@@ -49,11 +49,20 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, find_loops, head, trains_once, validation_at
 from retrofit.survey.minimums import chosen_by, find_minimums
-from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
-from retrofit.survey.nodes import argument, last_name, mentions, nodes_in
+from retrofit.survey.models import (
+    find_models,
+    for_itself,
+    group_by_model,
+    is_apart,
+    is_built_anew,
+    is_frozen,
+    plural,
+    repeated,
+)
+from retrofit.survey.nodes import last_name, mentions, nodes_in
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
-from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
+from retrofit.survey.order import apart_from_training, defines, may_lack_value
 from retrofit.survey.origins import Origin
 from retrofit.survey.partings import find_partings
 from retrofit.survey.planned_counts import find_planned_counts
@@ -69,7 +78,7 @@ from retrofit.survey.scores.training import find_trained
 from retrofit.survey.scores.validation import runs_with_its_statement, validates_there
 from retrofit.survey.shares import find_joins, find_shares
 from retrofit.survey.sites.base import Site
-from retrofit.survey.sites.call import CallSite, Spawn
+from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.framework import Detour, Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.model import Model
@@ -77,6 +86,7 @@ from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.score import Score, answer_for
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.spawns import find_spawns, spawned_numbers
 from retrofit.survey.starting_points import find_starting_points
 from retrofit.survey.stops import find_early_ends, find_stops
 from retrofit.survey.thawing import find_thaws
@@ -168,7 +178,7 @@ def survey(
     module: str = "",
     late: Collection[str] = (),
     offered: Sequence[str] = (),
-    targets: Collection[Target] = (),
+    settings: Settings = NO_SETTINGS,
 ) -> Script:
     """Return every site of a script.
 
@@ -180,9 +190,9 @@ def survey(
         module: the script's own full name, where it imports its package as a module does.
         late: those of the modules that are imported by a name made at run time.
         offered: modules that wrap or train, and that may be imported so.
-        targets: what files of settings say of the classes of which objects are made.
+        settings: what files of settings say.
     """
-    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge, late, targets)
+    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge, late, settings)
     flow = Flow(index, choices.module_functions)
     flow = _without_unused(index, flow, choices)
     trainers = Trainers(flow)
@@ -221,12 +231,12 @@ def survey(
     for library in script.frameworks:
         if library.uses:
             _is_detour(library.uses, f"{library.name} is used, which the recipe does not cover", script, flow)
-    script.spawns = [site for site in _find_spawns(script, flow) if site.scope in reached]
+    script.spawns = [site for site in find_spawns(script.loops, script.wrappers, flow) if site.scope in reached]
     script.loads_after = find_loads_after(script.spawns, script.loops, flow)
     script.goes_on = script.kind == "dp" and goes_on(index, flow, choices.signs)
     restarts = bool(script.kind) and not script.in_process and not script.goes_on
     script.blocks = find_own_blocks(index, flow, choices.signs, script.loops, script.wrappers, restarts)
-    script.spawned_numbers = _spawned_numbers(script, flow)
+    script.spawned_numbers = spawned_numbers(script.spawns, flow)
     _leave_out_backwards(script, groups, flow)
     script.instead = script.instead or [loop for loop in loops if loop not in script.loops]
     script.elsewhere = trained_elsewhere(index, flow, script.loops)
@@ -403,15 +413,17 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.wrappers = find_wrappers(index, flow)
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
-    every = group_by_model([w for w in script.wrappers if not w.part], flow, choices.signs.flag)
-    fed, eligible = (_fed(every, script.backwards, flow, parts=parts) for parts in (False, True))
-    script.within = [] if choices.model else [group[1][0] for group in eligible if group not in fed]
-    groups = [one for one in eligible if one in fed or any(names_wrapper(choices.model, w) for w in one[1])]
     deciding = partial(decides, index, flow, metric=choices.metric)
     loops = find_loops(index, flow, script.backwards, deciding, staged=True)
     loops = without_warm_ups(loops, flow, deciding)
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
+    whole = [wrapper for wrapper in script.wrappers if not wrapper.part]
+    whole = [wrapper for wrapper in whole if not for_itself(wrapper, script.loops, flow)] or whole
+    every = group_by_model(whole, flow, choices.signs.flag)
+    fed, eligible = (_fed(every, script.backwards, flow, parts=parts) for parts in (False, True))
+    script.within = [] if choices.model else [group[1][0] for group in eligible if group not in fed]
+    groups = [one for one in eligible if one in fed or any(names_wrapper(choices.model, w) for w in one[1])]
     for loop in script.loops:
         loop.thaws = find_thaws(flow, loop)
     if choices.model:
@@ -528,16 +540,6 @@ def _way_to(node: cst.CSTNode, test: cst.BaseExpression, index: Index) -> str:
     if not isinstance(choice, cst.If) or choice.body in index.ancestors(node):
         return code
     return f"not {code}" if isinstance(test, (cst.Name, cst.Attribute, cst.Call)) else f"not ({code})"
-
-
-def _spawned_numbers(script: Script, flow: Flow) -> set[str]:
-    """Return the parameters by which functions that are spawned get their process's number."""
-    return {
-        started.parameters[0]
-        for site in script.spawns
-        if (operand := site.argument_node("fn", 0)) is not None
-        if (started := flow.defined(operand, site.scope)) is not None and started.parameters
-    }
 
 
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
@@ -738,29 +740,6 @@ def _relate_wrappers(script: Script) -> None:
     for wrapper in script.wrappers:
         wrapper.first = wrapper.statement not in seen
         seen.add(wrapper.statement)
-
-
-def _find_spawns(script: Script, flow: Flow) -> list[Spawn]:
-    """Return what starts the training's processes: `mp.spawn(...)`, or `Process(target=...)` of what leads to it."""
-    index = flow.index
-    leading = leading_to(script.loops, flow)
-    found = [
-        call
-        for call in index.calls
-        if flow.spawns(call) or (flow.starts_process(call) and index.statement(call) in leading)
-    ]
-    if not found:
-        return []
-    defaults, constants = Defaults(index, flow, several=True), Defaults(index, flow, options=False)
-    trains = any(not wrapper.idle for wrapper in script.wrappers)
-    spawning = [call for call in found if not (trains and constants.leave_out(call))]
-    return [Spawn(node=one, index=index, usual=defaults.run(one), number=_number(one, flow)) for one in spawning]
-
-
-def _number(call: cst.Call, flow: Flow) -> str:
-    """Return the code that says how many processes a call starts, "" where it does not."""
-    number = argument(call, "nprocs", 2) if flow.spawns(call) else None
-    return "" if number is None else flow.index.source.code(number)
 
 
 def _before_leaving(script: Script, flow: Flow) -> set[Statement]:

@@ -20,6 +20,7 @@ from retrofit.survey.holders import modules_walked
 from retrofit.survey.index import Index
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import (
+    argument,
     calls_one_of,
     dotted,
     is_choice,
@@ -104,6 +105,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 choice=_choice(index, meant),
                 idle=not begins and is_idle(call),
                 closed="" if takes else index.source.code(call.func),
+                alone=_group_of_one(flow, call),
                 anchors={"operand": operand, "call": call, "function": call.func, "whole": whole, **dict(spread[-1:])},
             )
         )
@@ -113,6 +115,18 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
 def _kinds(index: Index, meant: Sequence[tuple[str, object]]) -> tuple[str, ...]:
     """Return the kinds of the wrappers of which one is called."""
     return tuple(by for by, names in index.knowledge.wrappers.items() if any(full in names for full, _ in meant))
+
+
+def _group_of_one(flow: Flow, call: cst.Call) -> str:
+    """Return where a process group is made that a wrapper is given, if it is always of one process, else ""."""
+    index, given = flow.index, argument(call, "process_group")
+    made = [one.node for one in flow.origins(given, index.scope_of(call))] if given is not None else []
+    groups = [one for one in made if isinstance(one, cst.Call)]
+    groups = [one for one in groups if index.qualified(one.func) == "torch.distributed.new_group"]
+    ranks = [argument(one, "ranks", 0) for one in groups]
+    lists = [one for one in ranks if isinstance(one, (cst.List, cst.Tuple)) and len(one.elements) == 1]
+    single = [one for one in lists if isinstance(one.elements[0], cst.Element)]
+    return index.place(groups[0], index.file(call)) if made and len(single) == len(made) else ""
 
 
 def _choice(index: Index, meant: Sequence[tuple[str, object]]) -> str:

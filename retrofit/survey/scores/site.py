@@ -7,11 +7,11 @@ import re
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
-from retrofit.survey.counters import increments
+from retrofit.survey.counters import given_in, increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import VALIDATES, head, passing_over, turns_begun_by
-from retrofit.survey.nodes import dotted, last_of, mentions, names_in
+from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
+from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.controls import saves
@@ -94,8 +94,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     anew = direct or bool(turns) or again or any(maker.order > outer.last for maker in makers)
     early = [] if anew else [part for part in passing if _some_end_there(index, flow, outer, part)]
     passing = [part for part in passing if part not in early]
-    before_these = passing + (_ending(index, loop, outer) if direct else _ending_by_count(index, loop, outer))
+    before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, flow, loop, outer))
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
+    ending = [] if anew else _ending_by_count(index, flow, loop, outer)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -108,7 +109,11 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         condition=_condition(index, flow, loop, way, kept, report, early),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
         when=when,
-        early=[EarlyEnd(node=part.node, index=index) for part in early if part.order < report.order],
+        early=[
+            EarlyEnd(node=part.node, index=index, leaves=part in ending)
+            for part in (*early, *ending)
+            if part.order < report.order
+        ],
         anchors={"report": report.node},
     )
     turning = in_each.node if in_each is not None else kept and kept.anchors.get("turn")
@@ -455,23 +460,43 @@ def _ending(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
     return [last for last in lasts if last in leaving or isinstance(last_of(last.node), cst.Break)]
 
 
-def _ending_by_count(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
-    """Return what alone ends a `while` by the number of its turns in a block, where all that follows is to count on.
+def _ending_last(index: Index, flow: Flow, loop: EpochLoop, place: Statement) -> list[Statement]:
+    """Return what alone ends the training by a count in a block, where all that follows is to count on.
 
     Handed over behind it, the last turn's score would be lost, while nothing else of that turn is still to come.
     """
-    leaving = {index.statement(node) for node in loop.leaving}
-    for later in place.following if isinstance(loop.node, cst.While) else ():
+    for later in place.following:
         bound = [binding for one in later.following for binding in index.bound_in(one)]
-        counts = len(bound) == len(later.following) and all(map(increments, bound))
-        if (
-            counts
-            and isinstance(later.node, cst.If)
-            and not {b.target for b in bound}.isdisjoint(names_in(later.node.test))
-        ):
+        if len(bound) == len(later.following) and all(map(increments, bound)) and isinstance(later.node, cst.If):
             inside = index.statements_in(later.node.body)
-            return inside if len(inside) == 1 and inside[0] in leaving else []
+            return inside if len(inside) == 1 and inside[0] in _ending_by_count(index, flow, loop, place) else []
     return []
+
+
+def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement) -> list[Statement]:
+    """Return what ends the training behind a place, on all ranks, at a number of turns or steps, or by an option.
+
+    It may do so in the first turn, whose score is the only one then. What stops by a score comes to that later.
+    """
+    behind = [part for part in map(index.statement, loop.leaving) if any(one in part.path for one in place.following)]
+    running = called_in(index, flow, loop.statement) if behind else set()
+    called = {(dotted(call.func) or "").partition(".")[0] for call in index.calls_in(loop.statement)} - {"self"}
+
+    def is_counted(name: str) -> bool:
+        given = given_in(index, flow, loop.statement, running, name)
+        lasts = "." not in name or name.partition(".")[0] not in called
+        return name == loop.target or (lasts and all(map(increments, given)))
+
+    def by_count(test: cst.BaseExpression) -> bool:
+        plain = not any(isinstance(one, (cst.Call, cst.Subscript)) for one in nodes_in(test))
+        return plain and all(map(is_counted, names_in(test)))
+
+    return [
+        part
+        for part in behind
+        if left_by_some(index, flow, place, [part]) is None
+        and all(by_count(test) for test in tests_around(part) if loop.statement in index.statement(test).path[:-1])
+    ]
 
 
 def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from retrofit.survey.conditions import argument_of, given_constants, holds_with, rules_out
+from retrofit.knowledge.kinds import ReturnsNumber
+from retrofit.survey.conditions import SOMETHING, argument_of, constant, given_constants, holds_with, rules_out
 from retrofit.survey.counters import changes, increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, last_name, names_in, unquoted
+from retrofit.survey.nodes import argument, dotted, last_name, names_in, unquoted
 from retrofit.survey.order import runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.makers import given_to
@@ -127,9 +128,18 @@ class StandIns:
         if not isinstance(bare, cst.Subscript) or dotted(bare.value) is None:
             return []
         wholes = self.values(bare.value, at, call)
-        numbers = [one for one in wholes if one.reading.number or _is_computed(one.node)]
+        numbers = [one for one in wholes if one.reading.number or _is_computed(one.node) or self._is_number(one.node)]
         dicts = any(isinstance(one.node, cst.Dict) for one in wholes)
         return [StandIn(one.node, one.reading.at, True, False, "", plain=True) for one in numbers if dicts]
+
+    def _is_number(self, node: cst.BaseExpression | None) -> bool:
+        """Whether an expression is what a library's function returns that returns one number, as it is called."""
+        known = self._index.knowledge.known(ReturnsNumber, self._index.qualified(getattr(node, "func", None)))
+        if known is None or not isinstance(node, cst.Call):
+            return False
+        given = [(argument(node, name), values) for name, values in known.several.items()]
+        told = [(constant(one), values) for one, values in given if one is not None]
+        return all(one is not SOMETHING and str(one) not in values for one, values in told)
 
     def values(
         self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None, after: bool = True

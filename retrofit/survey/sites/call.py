@@ -78,8 +78,10 @@ class Spawn(CallSite):
 
     Attributes:
         usual: whether it surely runs on a machine with several GPUs, where no option says otherwise.
+        needed: whether the model is wrapped only where the condition holds under which it runs.
         number: the code that says how many it starts, "" where it does not.
     """
 
     usual: bool = False
+    needed: bool = False
     number: str = ""

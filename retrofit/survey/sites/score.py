@@ -54,7 +54,15 @@ class KeptScore(Site):
 
 @dataclass(eq=False, kw_only=True)
 class EarlyEnd(Site):
-    """A `continue` behind the score, by which some ranks end the turn, while the others go on to what they save."""
+    """A `continue` behind the score, by which some ranks end the turn, while the others go on to what they save.
+
+    So is what ends the training there by a count of turns or steps, or by an option.
+
+    Attributes:
+        leaves: whether it is that.
+    """
+
+    leaves: bool = False
 
 
 @dataclass(eq=False, kw_only=True)
@@ -82,7 +90,7 @@ class Score(Site):
         against: what in the script shows the other direction than `evidence`, "" for nothing.
         outdone: what decides on checkpoints in place of it, where only its name speaks for it, and the place; else "".
         saved: whether a checkpoint is saved by it.
-        early: every `continue` at which some ranks hand it over.
+        early: every `continue` at which some ranks hand it over, and what ends the training behind it by a count.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
         once: whether it is made in a single epoch.
         by_clock: whether it is made when so much time has passed, in whatever epoch that is.

@@ -292,7 +292,8 @@ class Script(Site):
     def spawning(self) -> Spawn | None:
         """The call that alone can start the processes.
 
-        So does one that usually runs: each process of another launcher would start as many again. Any other under a
+        So does one that usually runs: each process of another launcher would start as many again, as it would where
+        each that trains in parallel comes to it. Any other under a
         condition can where nothing reads a process's number from the environment, but the process group is
         given one. Who asks for `env://` there numbers the machines by it, and only the spawned function knows its GPU;
         but where the number given is the one that the spawned function gets, that alone counts.
@@ -303,7 +304,9 @@ class Script(Site):
             texts = filter(_is_method, self.index.nodes_of(cst.SimpleString))
             asked += [text for text in texts if self.index.holds(self.index.scope_of(text))]
         told = any(not self._if_asked_for(node) for node in asked)
-        alone = [site for site in self.spawns if not site.conditional or site.usual or (number and not told)]
+        alone = [
+            site for site in self.spawns if not site.conditional or site.usual or site.needed or (number and not told)
+        ]
         return alone[0] if alone else None
 
     def _if_asked_for(self, node: cst.CSTNode) -> bool:

@@ -42,6 +42,7 @@ class Wrapper(Site):
             that starts a process by that; else "".
         own: whether its class is the project's own DataParallel, which may be called as no other is.
         closed: the wrapper's class, where it is a project's or library's own and takes no find_unused_parameters.
+        alone: where the process group of one process is made that it is given, "" for any other.
     """
 
     kind: str
@@ -68,6 +69,7 @@ class Wrapper(Site):
     brought: str = ""
     own: bool = False
     closed: str = ""
+    alone: str = ""
 
     @property
     def call(self) -> cst.Call:
