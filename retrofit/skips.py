@@ -16,8 +16,8 @@ from retrofit.survey.sites.base import Site
 from retrofit.text import comments, whole_lines
 
 _COMMENT = "# retrofit: skip"
-#: For so many lines it is tried what a question's answer by them would leave, each by a survey.
-_MOST = 4
+#: For so many lines, or groups of them, it is tried what is asked without them, each by a survey.
+_MOST = 8
 
 
 def stray(index: Index) -> Iterator[Problem]:

@@ -725,3 +725,16 @@ for epoch in range(9):
 def test_of_the_trained_model_and_another_one_both_may_be_the_score(trained: str, other: str, names: list[str]) -> None:
     scores = survey_of(BESIDE.replace("TRAINED", trained).replace("OTHER", other)).scores
     assert [score.expression for score in scores] == names
+
+
+@pytest.mark.parametrize("kept", ["minloss = min(minloss, val_loss)", "if is_best: minloss = val_loss"])
+def test_what_takes_the_lowest_is_the_best_whatever_its_name_is(kept: str) -> None:
+    epoch = f"{BOTH}is_best = val_loss <= minloss\n{kept}\nprint({{'minloss': minloss}})\nif is_best:\n{SAVES}"
+    (score,) = survey_of(script(epoch, "minloss = 9.0")).scores
+    assert (score.expression, score.direction) == ("val_loss", "min")
+
+
+def test_a_key_that_an_option_names_is_looked_up_in_the_best(tmp_path: Path) -> None:
+    epoch = "result = validate(model)\nif best is None or result[args.key] > best[args.key]:\n    best = result\n"
+    plan = plan_of(tmp_path, script(f"{epoch}{SAVES}", "best = None"))
+    assert "report_validation_score(result[args.key], model" in rewritten(plan)

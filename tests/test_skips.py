@@ -25,9 +25,13 @@ class Net(nn.Module):
         return self.two(torch.relu(self.one(x)))
 
 
-def evaluate(model, x, y):
-    if not isinstance(model, nn.DataParallel):
+def parallel(model):
+    if torch.cuda.device_count() > 1:
         model = nn.DataParallel(model)
+    return model
+
+
+def evaluate(model, x, y):
     model.eval()
     with torch.no_grad():
         return (model(x).argmax(1) == y).float().mean().item()
@@ -36,6 +40,7 @@ def evaluate(model, x, y):
 def predict():
     model = Net()
     model.load_state_dict(torch.load('model.pt'))
+    model = parallel(model)
     evaluate(model, *val)
 
 
@@ -45,7 +50,7 @@ def main():
         return
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters())
-    model = nn.DataParallel(model)
+    model = parallel(model)
     best = 0
     for epoch in range(5):
         for x, y in loader:
@@ -60,7 +65,6 @@ def main():
 
 main()
 """
-WRAPPED = "        model = nn.DataParallel(model)\n"
 
 
 def skipping(text: str, *lines: str) -> str:
@@ -82,42 +86,45 @@ def asked(plan: Plan) -> list[str]:
 def test_a_question_names_the_lines_without_which_it_is_not_asked(tmp_path: Path) -> None:
     [question] = asked(plan_of(tmp_path, SCRIPT))
     assert question.startswith("train.py:18:17: PAI102 the model cannot be perforated")
-    assert question.endswith(f"{OFFER}line 18.")
+    assert question.endswith(f"{OFFER}line 28.")
 
 
 def test_what_is_skipped_stays_as_it_is_and_is_not_asked_about(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, skipping(SCRIPT, WRAPPED.rstrip()))
+    text = skipping(SCRIPT, "def predict():")
+    plan = plan_of(tmp_path, text)
     assert not plan.questions
     new = rewritten(plan)
-    assert "        model = nn.DataParallel(model)  # retrofit: skip\n    model.eval()\n" in new
+    assert text[text.index("def predict") : text.index("def main")] in new
     assert "model = UPA.perforate_model(" in new
     assert rewritten_again(tmp_path, new) == new
 
 
-@pytest.mark.parametrize("line", ["def predict():", "    if not isinstance(model, nn.DataParallel):"])
-def test_a_block_is_skipped_by_the_line_that_begins_it(tmp_path: Path, line: str) -> None:
-    assert not asked(plan_of(tmp_path, skipping(SCRIPT, line)))
-
-
 def test_the_head_of_a_with_goes_with_its_block(tmp_path: Path) -> None:
-    text = SCRIPT.replace(f"{WRAPPED}    model.eval()\n", "        pass\n    model.eval()\n")
-    text = text.replace(
+    text = skipping(SCRIPT, "def predict():").replace(
         "    best = 0\n", "    best = 0\n    with amp.scale_loss(model, optimizer) as scaled:\n        pass\n"
     )
     text = f"from apex import amp\n{text}"
     [question] = asked(plan_of(tmp_path, text))
     assert "PAI100 NVIDIA Apex amp" in question
-    assert question.endswith(f"{OFFER}line 39.")
+    assert question.endswith(f"{OFFER}line 44.")
     assert not asked(plan_of(tmp_path, skipping(text, "    with amp.scale_loss(model, optimizer) as scaled:")))
 
 
+@pytest.mark.parametrize("line", ["if late:", "else:"])
+def test_of_an_if_the_one_block_is_skipped(tmp_path: Path, line: str) -> None:
+    wraps = "    if late:\n        model = nn.DataParallel(model)\n    else:\n        model = nn.DataParallel(model)\n"
+    text = skipping(SCRIPT, "def predict():").replace("    model = parallel(model)\n    best", f"{wraps}    best")
+    kept = plan_of(tmp_path, skipping(text, f"    {line}"))
+    assert [site.line for site in kept.script.wrappers] == [42 if line == "else:" else 44]
+
+
 def test_of_two_loops_each_is_offered_that_leaves_a_training(tmp_path: Path) -> None:
-    text = SCRIPT.replace(f"{WRAPPED}    model.eval()\n", "        pass\n    model.eval()\n")
+    text = skipping(SCRIPT, "def predict():")
     first, last = text.index("    for epoch"), text.index("\n\nmain()")
     text = f"{text[:last]}{text[first:last].replace('epoch', 'turn')}{text[last:]}"
     [question] = asked(plan_of(tmp_path, text))
     assert "PAI104 several epoch loops" in question
-    assert question.endswith(f"{OFFER}line 38 or line 47.")
+    assert question.endswith(f"{OFFER}line 43 or line 52.")
     assert not asked(plan_of(tmp_path, skipping(text, "    for turn in range(5):")))
 
 
@@ -128,22 +135,23 @@ def test_what_would_leave_another_question_is_not_offered(tmp_path: Path) -> Non
 
 
 def test_a_line_of_another_file_is_named_with_it(tmp_path: Path) -> None:
-    first, last = SCRIPT.index("def evaluate"), SCRIPT.index("def predict")
-    (tmp_path / "judge.py").write_text(f"import torch\nfrom torch import nn\n\n\n{SCRIPT[first:last]}")
-    text = f"from judge import evaluate\n{SCRIPT[:first]}{SCRIPT[last:]}"
-    (tmp_path / "train.py").write_text(text)
+    first, last = SCRIPT.index("class Net"), SCRIPT.index("def main")
+    head = "import torch\nfrom torch import nn\nfrom train_parts import val\n\n\n"
+    (tmp_path / "parts.py").write_text(f"{head}{SCRIPT[first:last]}")
+    (tmp_path / "train.py").write_text(f"from parts import *\n{SCRIPT[:first]}{SCRIPT[last:]}")
     [question] = asked(plan_of_project(tmp_path / "train.py"))
-    assert question.endswith(f"{OFFER}line 7 of judge.py.")
+    assert question.startswith("parts.py:17:17: PAI102")
+    assert question.endswith(f"{OFFER}line 27.")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "place"),
     [
         pytest.param("import sys\n", "import sys\n# retrofit: skip\n", "2:1", id="on a line of its own"),
-        pytest.param("AdamW(", "AdamW(  # retrofit: skip\n        ", "35:37", id="within a statement"),
+        pytest.param("AdamW(", "AdamW(  # retrofit: skip\n        ", "40:37", id="within a statement"),
     ],
 )
 def test_a_comment_that_passes_nothing_over_is_told(tmp_path: Path, old: str, new: str, place: str) -> None:
-    text = skipping(SCRIPT.replace(old, new, 1), "        model = nn.DataParallel(model)")
+    text = skipping(SCRIPT.replace(old, new, 1), "def predict():")
     [question] = asked(plan_of(tmp_path, text))
     assert question.startswith(f"train.py:{place}: RF046 `# retrofit: skip` passes nothing over here.")

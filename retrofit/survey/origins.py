@@ -81,9 +81,12 @@ class Origins(Names):
         return f"{holder}.{value.removeprefix('self.')}" if value is not None and value.startswith("self.") else name
 
     def member(self, name: str, scope: Scope) -> Variable:
-        """Return the variable that ``name`` means; of an object of a local class, `trainer.epoch`, the class's own."""
+        """Return the variable that ``name`` means; of an object of a local class, `trainer.epoch`, the class's own.
+
+        An item, `best[args.metric]`, is none.
+        """
         holder, attribute = name.rpartition(".")[::2]
-        if not holder or holder == "self":
+        if not holder or holder == "self" or "[" in name:
             return self.variable(name, scope)
         origins = self.origins(cst.parse_expression(holder), scope)
         made = [deep.node for origin in origins for deep in (self.inside(origin) or [origin])]

@@ -492,9 +492,8 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
             following_by_name(origins, script.models, script.loops, flow),
         )
         paired = "the model's layers are paired with others, which get no dendrites"
-        kept = (one for one in unmatched if script.followers or not _is_detour([one[0]], paired, script, flow))
-        place, script.unmatched = next(kept, (None, ""))
-        script.in_the_way += [Site(node=place, index=script.index)] if place is not None else []
+        kept = (why for at, why in unmatched if script.followers or not _is_detour([at], paired, script, flow))
+        script.unmatched = next(kept, "")
     building = [model.scope for model in script.models if model.scope.kind == "function"]
     builders = {one.holder.name if one.holder and one.name == "__init__" else one.name for one in building}
     passed_over = (one for node in script.index.skipped.values() for one in nodes_in(node))
@@ -502,7 +501,8 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
     script.built_aside = [CallSite(node=call, index=script.index) for call in calls]
     if told is not None:
         script.disorder = told[1]
-        script.in_the_way.append(Site(node=told[0], index=script.index))
+        within = [one.scope.node for one in script.models if one.scope.kind == "function"]
+        script.in_the_way = [Site(node=node, index=script.index) for node in dict.fromkeys([told[0], *within])]
 
 
 def _built_by_option(script: Script, flow: Flow) -> bool:

@@ -95,7 +95,8 @@ def tracked_scores(
                     _sense(index, comparison, partial(_takers, index, *pair, bindings), bindings) for pair in parts
                 }
                 sense = senses.pop() if len(senses) == 1 else 0
-                if sense and is_score(score, best) and not taken_by_turn(index, inside, best):
+                kept = _keeps(index, score, best, bindings)  # so that it is the best so far of the other one
+                if sense and not kept and is_score(score, best) and not taken_by_turn(index, inside, best):
                     known = _is_known(score, bound)
                     found |= known
                     saved = _saved_by(index, inside, score, index.source.code(best))
@@ -413,6 +414,14 @@ def _takers(
         calls += [b.value for b in taken if isinstance(b.value, cst.Call) and b.target == code(whole)]
         takers += [index.statement(call) for call in calls if _is_given(index, call, best, wanted)]
     return takers + [b.statement for b in taken if b.value is not None and _is_taken(index, b.value, wanted)]
+
+
+def _keeps(index: Index, best: cst.BaseExpression, score: cst.BaseExpression, bindings: list[Binding]) -> bool:
+    """Whether a variable takes some values of another: `best = acc`, or `best = max(best, acc)`."""
+    code = index.source.code
+    calls = [b.value for b in bindings if b.target == code(best) and isinstance(b.value, cst.Call)]
+    extremes = [{code(arg.value) for arg in call.args} for call in calls if dotted(call.func) in ("max", "min")]
+    return {code(best), code(score)} in extremes or bool(_takers(index, best, score, bindings))
 
 
 def _given_by_property(index: Index, node: cst.BaseExpression) -> list[str]:

@@ -115,8 +115,8 @@ class Script(Site):
         trained: (answer, expression, place) of what its training tells of itself, the answer as a shell takes it.
         apart: the places of wrappers of a model that is built anew, for a test alone.
         disorder: why the model cannot be perforated where it is built, "" where it can.
+        in_the_way: where that is, and the functions that build the model.
         unmatched: what pairs its layers with those of a model that gets no dendrites, "" for nothing.
-        in_the_way: where that is.
         built_aside: the calls, in what is passed over, of functions that build it.
         followers: where a model is built once more that takes the weights of the trained one before anything trains.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
