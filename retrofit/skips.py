@@ -11,7 +11,7 @@ import libcst as cst
 from retrofit.errors import Problem
 from retrofit.source import Source
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import SKIP, children
+from retrofit.survey.nodes import SKIP, children, nodes_in, skipping
 from retrofit.survey.sites.base import Site
 from retrofit.text import comments, whole_lines
 
@@ -27,7 +27,8 @@ def stray(index: Index) -> Iterator[Problem]:
         index: the project's files.
     """
     for source in (file.source for file in index.files if SKIP.search(file.source.text)):
-        used = {source.position(comment)[0] for comment in index.skipped if source.holds(comment)}
+        places = filter(None, map(skipping, nodes_in(source.module)))
+        used = {source.position(comment)[0] for comment in places}
         for line, column in (one.start for one in comments(source.text) if SKIP.search(one.string)):
             if line not in used:
                 message = (

@@ -145,6 +145,19 @@ def test_a_line_of_another_file_is_named_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param("if False:\n    print()  # retrofit: skip\n", id="in code that never runs"),
+        pytest.param("if late:  # retrofit: skip\n    print()  # retrofit: skip\n", id="within what is passed over"),
+        pytest.param("for x in val:\n    print()\nelse:  # retrofit: skip\n    print()\n", id="in an else"),
+        pytest.param("print('# retrofit: skip')\n", id="in a text"),
+    ],
+)
+def test_nothing_is_asked_of_one_that_stands_where_it_may(tmp_path: Path, more: str) -> None:
+    assert not asked(plan_of(tmp_path, f"{skipping(SCRIPT, 'def predict():')}{more}"))
+
+
+@pytest.mark.parametrize(
     ("old", "new", "place"),
     [
         pytest.param("import sys\n", "import sys\n# retrofit: skip\n", "2:1", id="on a line of its own"),

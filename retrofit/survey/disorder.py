@@ -42,8 +42,8 @@ from retrofit.survey.wrappers import wrapped_origins
 Told = tuple[cst.CSTNode, str]
 
 
-def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> Told | None:
-    """Return why perforating the model where it is built would not do, None where it would.
+def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> str:
+    """Return why perforating the model where it is built would not do, "" where it would.
 
     Args:
         models: the places after which the model is there.
@@ -58,26 +58,25 @@ def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin],
 
     places = ", ".join(map(at, models))
     if any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
-        return models[0].node, f"the model is built in several steps: {places}"
+        return f"the model is built in several steps: {places}"
     if len({id(model.scope) for model in models}) > 1:
-        return models[0].node, f"the model is built in several functions: {places}"
+        return f"the model is built in several functions: {places}"
     for model, wrapper in product(models, wrappers):
         call = starting(model.statement, wrapper.statement, flow)
         if call is not None and flow.spawns(call):
-            by = index.place(call, file)
-            return call, f"{at(model)} has it in the process that starts those which wrap it, by {by}"
+            return f"{at(model)} has it in the process that starts those which wrap it, by {index.place(call, file)}"
     for model in models:
         for wrapper in wrappers if model.side == "after" else ():
             here, made = wrapper.statement, model.statement
             if here.order < made.order and one_after_the_other(here, made) and made not in here.path:
-                return model.node, f"it is wrapped at {at(wrapper)}, before it is finished at {at(model)}"
+                return f"it is wrapped at {at(wrapper)}, before it is finished at {at(model)}"
             sooner = sooner_than_model(wrapper.statement, model, origins, flow)
             if sooner is not None:
-                return sooner.node, (
+                return (
                     f"{index.place(sooner.node, file)} already wraps it (by {at(wrapper)}), so build it before, by a "
                     "statement of its own"
                 )
-    return None
+    return ""
 
 
 def wrapped_where_built(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> bool:
@@ -117,8 +116,8 @@ def _ending_before(place: Statement, flow: Flow) -> set[Statement]:
 
 def made_of_it(
     origins: set[Origin], wrappers: list[Wrapper], models: list[Model], loops: list[EpochLoop], flow: Flow
-) -> Told | None:
-    """Return what makes another model of the perforated one, which is trained in its place, None for nothing.
+) -> str:
+    """Return what makes another model of the perforated one, which is trained in its place, "" for nothing.
 
     An average that is made of it and wrapped beside it takes no place.
 
@@ -139,11 +138,11 @@ def made_of_it(
             continue
         another = any(_is_another(one.node, origins, flow) for one in (origin, *flow.inside(origin)))
         if another or (flow.called(call) is None and _between_optimizers(place, flow)):
-            return call, (
+            return (
                 f"`{index.source.code(call.func)}(...)` makes another model of it after that, at {index.place(call)}, "
                 "which is trained in its place"
             )
-    return None
+    return ""
 
 
 def _between_optimizers(place: Statement, flow: Flow) -> bool:
@@ -180,8 +179,8 @@ _WITH_PARAMETERS = re.compile(
 )
 
 
-def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> Told | None:
-    """Return what gives the model another layer after it is perforated, None for nothing."""
+def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what gives the model another layer after it is perforated, "" for nothing."""
     index, training = flow.index, leading_to(loops, flow)
 
     def sooner(place: Statement, node: cst.CSTNode) -> bool:
@@ -199,26 +198,25 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
         names = flow.names_of(origins, place.scope)
         late = any(after_model(place, model, flow, origins) for model in models)
         if late and any(holder == name or holder.startswith(f"{name}.") for name in names):
-            return place.node, f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
+            return f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
     built = Holding({origin.node for origin in origins}, flow)
     for node, owner in puts_in(flow):
         place = index.statement(node)
         late = sooner(place, node) and any(after_model(place, model, flow, origins) for model in models)
         if late and built.holds(owner):
-            put = index.source.code(node)
-            return node, f"`{put}` puts another layer into it after that, at {index.place(node)}"
+            return f"`{index.source.code(node)}` puts another layer into it after that, at {index.place(node)}"
     for call in index.calls:
         name, place = last_name(call.func), index.statement(call)
         if not _OTHER_LAYERS.match(name) or not leads_to(place, training) or place in training:
             continue
         given = any(not origins.isdisjoint(flow.deep_origins(arg.value, place.scope)) for arg in call.args)
         if given and any(model.scope is place.scope and after_model(place, model, flow) for model in models):
-            return call, f"`{name}(...)` is given it after that, at {index.place(call)}, and may change its layers"
+            return f"`{name}(...)` is given it after that, at {index.place(call)}, and may change its layers"
     return _made_when_it_runs(origins, loops, flow)
 
 
-def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> Told | None:
-    """Return what gives the model a layer in its forward pass, or where it trains, None for nothing."""
+def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what gives the model a layer in its forward pass, or where it trains, "" for nothing."""
     index, classes = flow.index, _with_parts(_classes_of(origins, flow), origins, flow)
     methods = [method for one in classes for method in one.inner.values()]
     begin, run = ({one for one in methods if one.name == name} for name in ("__init__", "forward"))
@@ -231,11 +229,11 @@ def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow)
         own = scope.enclosing_class in classes and scope in running and "." in binding.target
         spare = own and scope in fitting and _is_spare(binding, begun, flow)
         if own and not spare and _gives_layer(binding, flow):
-            return binding.statement.node, (
+            return (
                 f"`{binding.target}` gets a layer when it runs, at {index.place(binding.statement.node)}, which the "
                 "model of the next round does not begin with. Make that when the model is built"
             )
-    return None
+    return ""
 
 
 def _gives_layer(binding: Binding, flow: Flow) -> bool:

@@ -61,7 +61,7 @@ class Gathered:
         self.attributes: list[cst.Attribute] = []
         self.returns: list[tuple[cst.Return, Scope]] = []
         self.loops: list[Statement] = []
-        self.skipped: dict[cst.Comment, cst.CSTNode] = {}
+        self.skipped: list[cst.CSTNode] = []
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._statement_of: dict[cst.CSTNode, Statement] = {}
         self._scope_of: dict[cst.CSTNode, Scope] = {}
@@ -118,10 +118,9 @@ class Gathered:
                 self._walk_children(node, statement)
 
     def _is_skipped(self, node: cst.CSTNode) -> bool:
-        comment = skipping(node)
-        if comment is not None:
-            self.skipped[comment] = node
-        return comment is not None
+        skipped = skipping(node) is not None
+        self.skipped += [node] if skipped else []
+        return skipped
 
     def _never_runs(self, node: cst.CSTNode, statement: Statement) -> bool:
         """Whether a statement is the `if __name__ == "__main__"` of a module that is only imported."""

@@ -472,7 +472,7 @@ def _untaken(script: Script, groups: _Groups, flow: Flow, model: str) -> set[Sco
 
 def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: Flow) -> None:
     """Note what stands in the way of a perforated model, or goes beside it."""
-    told = disorder(script.models, groups[0][1] if groups else [], origins, flow)
+    script.disorder = disorder(script.models, groups[0][1] if groups else [], origins, flow)
     script.module_counts = find_module_counts(origins, script.models, flow)
     uncounted = {site.statement for site in script.module_counts}  # where dendrites are left out of the count
     script.assertions = [site for site in script.assertions if site.statement not in uncounted]
@@ -482,8 +482,8 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         script.reloads = find_reloads(origins, script.loops, script.spawns, flow)
         script.rebuilt = find_rebuilt(origins, script.loops, script.spawns, flow)
         script.followers = find_followers(origins, script.models, flow)
-        told = told or made_of_it(*groups[0], script.models, script.loops, flow)
-        told = told or late_layers(origins, script.models, script.loops, flow)
+        script.disorder = script.disorder or made_of_it(*groups[0], script.models, script.loops, flow)
+        script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
         unmatched = chain(
             beside_another(origins, script.models, flow),
             sent_away(origins, script.models, script.loops, flow),
@@ -494,15 +494,12 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         paired = "the model's layers are paired with others, which get no dendrites"
         kept = (why for at, why in unmatched if script.followers or not _is_detour([at], paired, script, flow))
         script.unmatched = next(kept, "")
-    building = [model.scope for model in script.models if model.scope.kind == "function"]
-    builders = {one.holder.name if one.holder and one.name == "__init__" else one.name for one in building}
-    passed_over = (one for node in script.index.skipped.values() for one in nodes_in(node))
-    calls = [one for one in passed_over if isinstance(one, cst.Call) and last_name(one.func) in builders]
+    building = dict.fromkeys(model.scope for model in script.models if model.scope.kind == "function")
+    script.built_in = [Site(node=one.node, index=script.index) for one in building]
+    names = {one.holder.name if one.holder and one.name == "__init__" else one.name for one in building}
+    passed_over = (one for node in script.index.skipped for one in nodes_in(node))
+    calls = [one for one in passed_over if isinstance(one, cst.Call) and last_name(one.func) in names]
     script.built_aside = [CallSite(node=call, index=script.index) for call in calls]
-    if told is not None:
-        script.disorder = told[1]
-        within = [one.scope.node for one in script.models if one.scope.kind == "function"]
-        script.in_the_way = [Site(node=node, index=script.index) for node in dict.fromkeys([told[0], *within])]
 
 
 def _built_by_option(script: Script, flow: Flow) -> bool:

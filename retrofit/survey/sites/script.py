@@ -115,7 +115,7 @@ class Script(Site):
         trained: (answer, expression, place) of what its training tells of itself, the answer as a shell takes it.
         apart: the places of wrappers of a model that is built anew, for a test alone.
         disorder: why the model cannot be perforated where it is built, "" where it can.
-        in_the_way: where that is, and the functions that build the model.
+        built_in: the functions that build the model.
         unmatched: what pairs its layers with those of a model that gets no dendrites, "" for nothing.
         built_aside: the calls, in what is passed over, of functions that build it.
         followers: where a model is built once more that takes the weights of the trained one before anything trains.
@@ -185,7 +185,7 @@ class Script(Site):
     trained: list[tuple[str, str, str]] = field(default_factory=list)
     apart: list[str] = field(default_factory=list)
     disorder: str = ""
-    in_the_way: list[Site] = field(default_factory=list)
+    built_in: list[Site] = field(default_factory=list)
     built_aside: list[CallSite] = field(default_factory=list)
     unmatched: str = ""
     followers: list[Follower] = field(default_factory=list)
