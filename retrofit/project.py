@@ -53,7 +53,7 @@ _RELEVANT = re.compile(
 _MAKES_OTHERS = re.compile(rb"^(?:@(\w+)|class\s+\w+\(([^)]*))", re.MULTILINE)
 _DEFINED = re.compile(rb"\bdef (\w+)\(")
 #: What is called, with what it is given before further parentheses, and how a name is given: perhaps to be run.
-_CALLS, _GIVEN = re.compile(rb"\b(\w+)(\([^()]*\)?)"), re.compile(rb"(?<=[(\s,=])(\w+)\s*[,)]")
+_CALLS, _GIVEN = re.compile(rb"\b(\w+)(?=(\([^()]*\)?))"), re.compile(rb"(?<=[(\s,=])(\w+)\s*[,)]")
 #: Where what a function gives takes the place of what it is given: `model = freeze(model)`.
 _GIVES_BACK = re.compile(rb"^[ \t]*([\w.]+)\s*=\s*(\w+)\(\s*\1\s*[,)]", re.MULTILINE)
 _WORD = re.compile(rb"\w+")

@@ -165,7 +165,13 @@ def train(model, loss):
 @pytest.mark.parametrize("entry", ["main", "engine"])
 @pytest.mark.parametrize(
     ("call", "counts"),
-    [("timed(step)", True), ("took = timed(3, closure=step)", True), ("step(timed(3))", False), ("timed(loss)", False)],
+    [
+        ("timed(step)", True),
+        ("print(timed(step))", True),
+        ("took = timed(3, closure=step)", True),
+        ("step(timed(3))", False),
+        ("timed(loss)", False),
+    ],
 )
 def test_the_file_of_a_function_that_is_given_a_step_to_run_counts(
     tmp_path: Path, entry: str, call: str, counts: bool

@@ -4148,6 +4148,7 @@ def test_a_model_that_is_built_anew_for_a_test_is_told() -> None:
         ("net = DDP(net)\nreturn measured(net)", "acc = helper(model)", 1),
         ("net = DDP(net)\nreturn net", "net = helper(model)\nacc = measured(net)", 2),  # for whoever calls it
         ("global model\nmodel = DDP(net)", "helper(model)\nacc = measured(model)", 2),
+        ("net = DDP(net)\nholder.net = net\nreturn 1", "acc = helper(model)", 2),  # for whoever has that
         ("net = DDP(net)\nfor x in y:\n    net(x).backward()\nreturn 1", "acc = helper(model)", 2),  # it trains
     ],
 )

@@ -239,7 +239,11 @@ def for_itself(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
     index, scope, name = flow.index, wrapper.scope, wrapper.target
     training = leading_to(loops, flow).union(*(loop.training for loop in loops))
     made = wrapped_origins(wrapper, flow)
-    given = name in scope.outer or any(made & flow.deep_origins(value, scope) for value in index.returned(scope))
+    kept = [
+        b.value for b in (*index.bindings, *index.items) if b.statement.scope is scope and not b.target.isidentifier()
+    ]
+    leaving = [*index.returned(scope), *(value for value in kept if value is not None)]
+    given = name in scope.outer or any(made & flow.deep_origins(value, scope) for value in leaving)
     if given or not name.isidentifier() or any(part.scope is scope for part in training):
         return False
     return any(scope in called_in(index, flow, loop.statement) for loop in loops)
