@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -118,14 +119,19 @@ def test_of_an_if_the_one_block_is_skipped(tmp_path: Path, line: str) -> None:
     assert [site.line for site in kept.script.wrappers] == [42 if line == "else:" else 44]
 
 
-def test_of_two_loops_each_is_offered_that_leaves_a_training(tmp_path: Path) -> None:
+def test_of_two_loops_each_is_offered_where_a_run_takes_one_of_them(tmp_path: Path) -> None:
     text = skipping(SCRIPT, "def predict():")
     first, last = text.index("    for epoch"), text.index("\n\nmain()")
-    text = f"{text[:last]}{text[first:last].replace('epoch', 'turn')}{text[last:]}"
-    [question] = asked(plan_of(tmp_path, text))
+    loop = text[first:last]
+    both = f"{text[:last]}{loop.replace('epoch', 'turn')}{text[last:]}"
+    [question] = asked(plan_of(tmp_path, both))
     assert "PAI104 several epoch loops" in question
-    assert question.endswith(f"{OFFER}line 43 or line 52.")
-    assert not asked(plan_of(tmp_path, skipping(text, "    for turn in range(5):")))
+    assert OFFER not in question
+    within = indent(loop, "    ")
+    either = f"{text[:first]}    if late:\n{within}    else:\n{within.replace('epoch', 'turn')}{text[last:]}"
+    [question] = asked(plan_of(tmp_path, either))
+    assert question.endswith(f"{OFFER}line 44 or line 54.")
+    assert not asked(plan_of(tmp_path, skipping(either, "        for turn in range(5):")))
 
 
 def test_what_would_leave_another_question_is_not_offered(tmp_path: Path) -> None:

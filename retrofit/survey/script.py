@@ -495,6 +495,7 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         kept = (why for at, why in unmatched if script.followers or not _is_detour([at], paired, script, flow))
         script.unmatched = next(kept, "")
     building = dict.fromkeys(model.scope for model in script.models if model.scope.kind == "function")
+    script.either_loop = exclude_one_another(script.loops, flow)
     script.built_in = [Site(node=one.node, index=script.index) for one in building]
     names = {one.holder.name if one.holder and one.name == "__init__" else one.name for one in building}
     passed_over = (one for node in script.index.skipped for one in nodes_in(node))

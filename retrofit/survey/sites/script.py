@@ -115,6 +115,7 @@ class Script(Site):
         trained: (answer, expression, place) of what its training tells of itself, the answer as a shell takes it.
         apart: the places of wrappers of a model that is built anew, for a test alone.
         disorder: why the model cannot be perforated where it is built, "" where it can.
+        either_loop: whether a run takes one of the epoch loops.
         built_in: the functions that build the model.
         unmatched: what pairs its layers with those of a model that gets no dendrites, "" for nothing.
         built_aside: the calls, in what is passed over, of functions that build it.
@@ -185,6 +186,7 @@ class Script(Site):
     trained: list[tuple[str, str, str]] = field(default_factory=list)
     apart: list[str] = field(default_factory=list)
     disorder: str = ""
+    either_loop: bool = False
     built_in: list[Site] = field(default_factory=list)
     built_aside: list[CallSite] = field(default_factory=list)
     unmatched: str = ""
