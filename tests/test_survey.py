@@ -4149,11 +4149,12 @@ def test_a_model_that_is_built_anew_for_a_test_is_told() -> None:
         ("net = DDP(net)\nreturn net", "net = helper(model)\nacc = measured(net)", 2),  # for whoever calls it
         ("global model\nmodel = DDP(net)", "helper(model)\nacc = measured(model)", 2),
         ("net = DDP(net)\nholder.net = net\nreturn 1", "acc = helper(model)", 2),  # for whoever has that
+        ("net = DDP(net)\nreturn Held(net)", "acc = measured(helper(model))", 2),
         ("net = DDP(net)\nfor x in y:\n    net(x).backward()\nreturn 1", "acc = helper(model)", 2),  # it trains
     ],
 )
 def test_wrapper_that_an_evaluation_uses_for_itself_is_left_alone(function: str, call: str, wraps: int) -> None:
-    helper = f"def helper(net):\n{indent(function, '    ')}\n\n"
+    helper = f"class Held:\n    pass\n\ndef helper(net):\n{indent(function, '    ')}\n\n"
     other = "if args.predict:\n    other = Net()\n    helper(other)\n    sys.exit()\n"
     text = f"{helper}{other}{script(call)}"
     found = survey_of(text)

@@ -14,7 +14,7 @@ from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, last_name, mentions, named_in, spelled
+from retrofit.survey.nodes import dotted, last_name, mentions, named_in, nodes_in, spelled
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -243,7 +243,9 @@ def for_itself(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
         b.value for b in (*index.bindings, *index.items) if b.statement.scope is scope and not b.target.isidentifier()
     ]
     leaving = [*index.returned(scope), *(value for value in kept if value is not None)]
-    given = name in scope.outer or any(made & flow.deep_origins(value, scope) for value in leaving)
+    holding = (one for value in leaving for one in nodes_in(value) if isinstance(one, cst.Call))
+    held = any(flow.class_made(one) is not None and mentions(one, [name]) for one in holding)
+    given = held or name in scope.outer or any(made & flow.deep_origins(value, scope) for value in leaving)
     if given or not name.isidentifier() or any(part.scope is scope for part in training):
         return False
     return any(scope in called_in(index, flow, loop.statement) for loop in loops)
