@@ -114,6 +114,12 @@ def inner(text: str) -> str:
     return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
 
 
+MEASURED = "if often():\n    val_loss = evaluate(model)\n    print(val_loss)\n"
+AROUND = ALL.replace(
+    ALL[ALL.index(EPOCHS) :], f"for level in levels:\n{inner(EPOCHS + BATCHES + inner(inner(MEASURED)))}"
+)
+
+
 def before(text: str, place: str = BUILT) -> tuple[str, str]:
     """Return the swap that puts code before a line."""
     return place, text + place
@@ -902,6 +908,13 @@ QUESTIONS: dict[str, Question] = {
         {
             "sometimes": ((ZERO, f"        if over():\n            break\n{ZERO}"),),
             "behind it": ((STEP, f"{STEP}        break\n"),),
+        },
+    ),
+    "PAI104 11": Question(
+        ((ALL, AROUND.replace("range(10)", "range(1)")),),
+        {
+            "more turns": ((ALL, AROUND),),
+            "nothing around": ((EPOCHS, EPOCHS.replace("10", "1")),),
         },
     ),
     "PAI105 1": Question(

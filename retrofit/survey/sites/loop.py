@@ -108,6 +108,14 @@ class EpochLoop(Site):
         return self.index.source.code(self.anchors["range"]) if isinstance(self.node, cst.For) else ""
 
     @property
+    def single(self) -> bool:
+        """Whether it goes through one number alone: `range(1)`."""
+        limit = self.anchors.get("range")
+        numbers = [one.value for one in limit.args] if isinstance(limit, cst.Call) else []
+        last = numbers[-1] if isinstance(self.node, cst.For) and len(numbers) == 1 else None
+        return isinstance(last, cst.Integer) and last.evaluated_value == 1
+
+    @property
     def ends(self) -> list[int]:
         """The lines at which it is left, but for each `break` that some ranks alone may come to."""
         shared = [site.node for site in self.stops if isinstance(site.node, cst.Break)]
