@@ -3160,3 +3160,21 @@ def test_a_part_has_the_names_from_before_dendrites(helper: ModuleType, perforat
     assert not model[1].main_module.weight.any()
     helper.own_state_dict(model)["0.0.weight"].copy_(torch.ones(3, 2))
     assert (model[0][0].main_module.weight == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("url", "machines", "torchrun", "anew"),
+    [
+        ("file:///shared/store", "1", True, True),
+        ("file:///shared/store", "2", True, False),  # the others would look for it elsewhere
+        ("file:///shared/store", "1", False, False),  # nothing says which processes begin together
+        ("tcp://localhost:23456", "1", True, False),
+    ],
+)
+def test_a_file_in_which_processes_meet_is_one_of_this_starts_own(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, url: str, machines: str, torchrun: bool, anew: bool
+) -> None:
+    monkeypatch.setenv("GROUP_WORLD_SIZE", machines)
+    monkeypatch.setattr(helper, "_pai_of_torchrun", torchrun)
+    own = f"file://{helper.tempfile.gettempdir()}/pai_meeting_{os.getppid()}"
+    assert helper._pai_anew(url) == (own if anew else url)

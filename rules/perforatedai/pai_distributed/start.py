@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import threading
 from typing import Any
 from urllib.parse import urlparse
@@ -79,7 +80,20 @@ def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: 
     elif rank == 0 and _pai_started_as > 0:
         _pai_note_failure(fault := f"{_pai_place()}: {_pai_two_firsts}")
         _pai_exit_once(f"[pai_distributed] {fault}")
-    return _pai_in_this_attempt(_pai_rendezvous(url, rank, world_size, **settings))
+    return _pai_in_this_attempt(_pai_rendezvous(_pai_anew(url), rank, world_size, **settings))
+
+
+def _pai_anew(url: str) -> str:
+    """Return where the processes of one machine meet: in a file of this start's own, where the script names a file.
+
+    A round that leaves does not take that away, and those of the next one look in it for processes that are gone: in
+    one of two runs they found none (measured).
+    """
+    parent, several = multiprocessing.parent_process(), os.environ.get("GROUP_WORLD_SIZE", os.environ.get("NNODES"))
+    start = parent.pid if parent is not None else os.getppid() if _pai_of_torchrun else 0
+    if urlparse(url).scheme != "file" or several not in (None, "", "1") or not start:
+        return url
+    return urlparse(url)._replace(path=os.path.join(tempfile.gettempdir(), f"pai_meeting_{start}")).geturl()
 
 
 def _pai_in_this_attempt(meetings: Any) -> Any:
