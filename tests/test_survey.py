@@ -5870,6 +5870,9 @@ def test_model_of_lazy_layers_is_finished_after_its_first_forward_pass(layer: st
         pytest.param("other.resize(12)", "model = Net()", id="of another object"),
         pytest.param("net.eval()", "model = Net()", id="which changes no layers"),
         pytest.param("print(net.size(12))", "model = Net()", id="for what it returns"),
+        pytest.param("ok = net.rebuild(12)", "words, model = add(words, model)", id="and for what it returns"),
+        pytest.param("net.rebuild(12).train()", "words, model = add(words, model)", id="before another in a chain"),
+        pytest.param("shown = net.tell()", "model = Net()", id="which only tells, for what it returns"),
         pytest.param("opt = SGD(net.parameters(), lr=1)\n    net.resize(12)", "model = Net()", id="with an optimizer"),
     ],
 )
