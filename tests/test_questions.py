@@ -216,6 +216,8 @@ SAVED_BY_HELD = SAVED.replace("GPA.pai_tracker", "held")
 
 METERED = "meter = Meter()\nfor part in parts:\n{}    meter.update(evaluate(model, part))\n    log(meter.avg)\n{}{}"
 BESIDE = "group = dist.new_group()\n"
+PARTED = "dist.destroy_process_group(group)\n"
+AT_TIMES = f"{SCORE}group = dist.new_group() if acc else None\n"
 PARTING = before(
     "import torch.distributed as dist\n\nover = False\n\n\ndef clean():\n    dist.destroy_process_group()\n\n\n"
     "def meet():\n    dist.init_process_group()\n\n\n",
@@ -292,6 +294,11 @@ QUESTIONS: dict[str, Question] = {
             ),
             "of a plain object": (scored(f"{SCORE}group.destroy_process_group()\n"),),
             "of a group beside it": (PARTING, scored(f"{BESIDE}{SCORE}dist.destroy_process_group(group)\n")),
+            "of a group beside it, where it is there": (
+                PARTING,
+                scored(f"{AT_TIMES}if group is not None and acc:\n    {PARTED}"),
+            ),
+            "of one of several beside it": (PARTING, scored(f"group, _ = dist.new_subgroups(2)\n{SCORE}{PARTED}")),
             "where a constant rules it out": (PARTING, scored(f"{SCORE}if over:\n    clean()\n")),
             "made anew": (PARTING, scored(f"{SCORE}clean()\nmeet()\n")),
         },
@@ -1377,6 +1384,12 @@ def test_every_question_is_here() -> None:
 def test_it_is_asked_where_it_is_so(tmp_path: Path, name: str) -> None:
     questions = plan(tmp_path, QUESTIONS[name], QUESTIONS[name].asked).questions
     assert [question.message.partition(":")[0] for question in questions] == [name]
+
+
+@pytest.mark.parametrize("end", [PARTED, f"if group is None:\n    {PARTED}", f"if acc:\n    {PARTED}"])
+def test_a_group_that_may_be_none_is_the_one_of_all_ranks(tmp_path: Path, end: str) -> None:
+    questions = plan(tmp_path, QUESTIONS["PAI011 2"], (PARTING, scored(f"{AT_TIMES}{end}"))).questions
+    assert [question.message.partition(":")[0] for question in questions] == ["PAI011 2"]
 
 
 @pytest.mark.parametrize("called", [False, True])

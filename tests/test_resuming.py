@@ -593,6 +593,16 @@ KNOWN = "net = Net.from_pretrained('out')"
         pytest.param("Net()", anew(after=f"{KNOWN}; net.load(torch.load('best.pt'))"), [21], id="which then gets some"),
         pytest.param("Net()", anew(after="net = Net.from_pretrained(path)"), [21], id="of any file"),
         pytest.param("Net()", anew(after="for one in saved: net = Net.from_pretrained(one)"), [21], id="of each file"),
+        *(
+            pytest.param("Net()", anew(after=f"for one in ({each}): net = Net.from_pretrained(one)"), places, id=each)
+            for each, places in {"'bert', 'roberta'": [], "'bert', 'out'": [21], "'bert', path": [21]}.items()
+        ),
+        pytest.param(
+            "Net()",
+            anew(after="for one in ('bert', 'roberta'): one = path + one; net = Net.from_pretrained(one)"),
+            [21],
+            id="of files that are made of constants",
+        ),
         pytest.param("Net()", anew(before=KNOWN), [], id="before the training"),
         pytest.param("Net()", anew(after="tokens = Tokens.from_pretrained('out')"), [], id="of another class"),
         pytest.param("Net()", OWN.replace("BUILT", "torch.load(path)") + anew(after=KNOWN), [], id="a whole file"),

@@ -4604,11 +4604,35 @@ def test_item_that_is_compared_in_either_direction_counts_in_both(old: str, new:
         pytest.param(
             "log.update(both(model))\nif rank == 0:\n    log.update(run(model))", "log['acc']", id="beside more"
         ),
+        *(
+            pytest.param(f"log.update({name}(model))\nif rank == 0:\n    log.update(run(model))", value, id=name)
+            for name, value in {
+                "kept": "log['acc'] if 'acc' in log else None",
+                "called": "log['acc'] if 'acc' in log else None",
+                "walked": "log['acc'] if 'acc' in log else None",
+                "filled": "log['acc']",
+                "updated": "log['acc']",
+                "given_on": "log['acc']",
+                "by_key": "log['acc']",
+                "keyed": "log['acc']",
+            }.items()
+        ),
     ],
 )
 def test_item_that_is_added_under_a_condition_may_not_be_there(added: str, value: str) -> None:
     before = "def losses(model):\n    return {'loss': fit(model)}\n\n"
     before += "def both(model):\n    return {'loss': fit(model), **more}\n\n"
+    before += "def called(model):\n    return dict(loss=fit(model))\n\n"
+    before += "def keyed(model):\n    return {name: fit(model)}\n\n"
+    for name, put, last in [
+        ("kept", "out['steps'] = len(out.keys())", "out"),
+        ("walked", "print(out['loss'])", "{name: float(one) for name, one in out.items()}"),
+        ("filled", "out['acc'] = measure(model)", "out"),
+        ("updated", "out.update(run(model))", "out"),
+        ("given_on", "fill(out)", "out"),
+        ("by_key", "out['a' + 'cc'] = measure(model)", "out"),
+    ]:
+        before += f"def {name}(model):\n    out = {{'loss': fit(model)}}\n    {put}\n    return {last}\n\n"
     text = script(
         f"log = {{'epoch': epoch}}\n{added}\nif rank == 0:\n    path = best_of(log)", f"{before}rank = dist.get_rank()"
     )
@@ -5871,6 +5895,9 @@ def test_model_of_lazy_layers_is_finished_after_its_first_forward_pass(layer: st
         pytest.param("other.resize(12)", "model = Net()", id="of another object"),
         pytest.param("net.eval()", "model = Net()", id="which changes no layers"),
         pytest.param("print(net.size(12))", "model = Net()", id="for what it returns"),
+        pytest.param("ok = net.rebuild(12)", "words, model = add(words, model)", id="and for what it returns"),
+        pytest.param("net.rebuild(12).train()", "words, model = add(words, model)", id="before another in a chain"),
+        pytest.param("shown = net.tell()", "model = Net()", id="which only tells, for what it returns"),
         pytest.param("opt = SGD(net.parameters(), lr=1)\n    net.resize(12)", "model = Net()", id="with an optimizer"),
     ],
 )

@@ -60,7 +60,9 @@ def last_of_building(
                 return finished
             here = [call for call in loading if statement in index.statement(call).path]
             put = any(statement in place.path for place in putting)
-            changed = bool(here) or put or _changes(index, statement, target) or bool(_told(index, statement, acting))
+            changed = (
+                bool(here) or put or _changes(index, statement, target) or bool(_told(flow, statement, acting, set()))
+            )
             resumes = changed and is_resume(flow, statement, here, any(map(_loads, here)))
             resumed = resumed or resumes
             told = not resumed and any(statement in place.path for place in telling)
@@ -114,11 +116,20 @@ def _ends_for_some(statement: Statement, flow: Flow) -> bool:
     return any(rules_out(one, call, flow) for one in rest for call in calls)
 
 
-def _told(index: Index, statement: Statement, names: list[str]) -> list[cst.Call]:
-    """Return where a statement calls a method for what it does, of a model or what acts on it, that may change it."""
-    calls = [call for call in index.calls_in(statement) if isinstance(index.parents.get(call), cst.Expr)]
-    held = [(call, receiver(call)) for call in calls if method_name(call) not in index.knowledge.module_methods]
-    return [call for call, one in held if one is not None and any(_is_part(one, name) for name in names)]
+def _told(flow: Flow, statement: Statement, names: list[str], seen: set[Scope]) -> list[cst.Call]:
+    """Return where a statement calls a method of a model, or of what acts on it, that may change it.
+
+    One that is called for what it returns may do so where it is read to.
+
+    Args:
+        seen: the functions that are being looked at.
+    """
+    index = flow.index
+    calls = [call for call in index.calls_in(statement) if method_name(call) not in index.knowledge.module_methods]
+    held = [(call, receiver(call)) for call in calls]
+    told = [call for call, one in held if one is not None and any(_is_part(one, name) for name in names)]
+    plain = [call for call in told if isinstance(index.parents.get(call), cst.Expr)]
+    return plain + [c for c in told if c not in plain and flow.called(c) and _changes_itself(c, flow, seen)]
 
 
 def _copies(value: cst.BaseExpression | None, name: str) -> bool:
@@ -239,7 +250,7 @@ def _changes_own(function: Scope, name: str, flow: Flow, seen: set[Scope]) -> bo
     """Whether a function, or one that it calls, changes layers or weights of the model that has a name in it."""
     index, seen = flow.index, seen | {function}
     own = index.statement(function.node)
-    if _changes(index, own, name) or any(_changes_itself(one, flow, seen) for one in _told(index, own, [name])):
+    if _changes(index, own, name) or any(_changes_itself(one, flow, seen) for one in _told(flow, own, [name], seen)):
         return True
     return any(_changes_what_it_gets(one, name, flow, seen) for one in index.calls_of(function))
 

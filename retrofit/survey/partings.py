@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import libcst as cst
 
+from retrofit.survey.conditions import holds_with
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument
+from retrofit.survey.nodes import argument, dotted
 from retrofit.survey.order import leaves_loop
 from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 
+#: What makes a process group beside the one of all ranks.
+_BESIDE = tuple(f"torch.distributed.new_{one}" for one in ("group", "subgroups", "subgroups_by_enumeration"))
+
 
 def find_partings(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
     """Return what destroys the process group in a turn of an epoch loop that goes on after it, and makes no other."""
     ends = index.calls_to("torch.distributed.destroy_process_group")
-    calls = [call for call in ends if _is_default(argument(call, "group", 0), index, flow)]
+    calls = [call for call in ends if _is_default(call, index, flow)]
     if not calls:
         return []
     called = called_in(index, flow, loop.statement)
@@ -30,11 +34,15 @@ def find_partings(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
     return [Site(node=way.node, index=index) for way in ways if loop.statement in way.path[:-1]]
 
 
-def _is_default(group: cst.BaseExpression | None, index: Index, flow: Flow) -> bool:
-    """Whether a group that a call is given, if any, may be the one of all ranks, and is none made beside that."""
+def _is_default(call: cst.Call, index: Index, flow: Flow) -> bool:
+    """Whether the group that a call is given, if any, may be the one of all ranks, and is none made beside that."""
+    group = argument(call, "group", 0)
     made = flow.deep_origins(group, index.scope_of(group)) if group is not None else set()
-    beside = index.calls_to("torch.distributed.new_group")
-    return not made or any(origin.node not in beside for origin in made)
+    beside = index.calls_to(*_BESIDE)
+    others = [origin.node for origin in made if origin.node not in beside]
+    none = {dotted(group) or "": None} if group is not None else {}
+    guarded = any(holds_with(test, none) is (not held) for test, held in index.guards(call))
+    return not made or any(dotted(one) != "None" or not guarded for one in others)
 
 
 def _ways(here: Statement, flow: Flow) -> list[Statement]:

@@ -317,7 +317,13 @@ def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spaw
 def _may_be_written(path: cst.BaseExpression, flow: Flow) -> bool:
     """Whether a path is no constant, as a model's name in a library is, or one that something writes to."""
     index, known = flow.index, flow.index.knowledge
-    made = [one.node for one in flow.origins(path, index.scope_of(path))]
+    name, here = dotted(path), index.statement(path)
+    loops = [
+        one.node for one in here.path if isinstance(one.node, cst.For) and name and dotted(one.node.target) == name
+    ]
+    walks = [one.iter for one in loops[-1:] if isinstance(one.iter, (cst.Tuple, cst.List))]
+    paths = [path, *(one.value for walk in walks for one in walk.elements)]  # which a loop takes in turn
+    made = [one.node for each in paths for one in flow.origins(each, index.scope_of(path))]
     values = {constant(one) for one in made if isinstance(one, cst.SimpleString)}
     same = Holding([one for one in index.nodes_of(cst.SimpleString) if constant(one) in values], flow)
     writing = [call for name in known.named(WritesPath) for call in index.calls_to(name)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import libcst as cst
 
@@ -12,7 +13,17 @@ from retrofit.survey.conditions import SOMETHING, argument_of, constant, given_c
 from retrofit.survey.counters import changes, increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import argument, dotted, last_name, names_in, unquoted
+from retrofit.survey.nodes import (
+    argument,
+    dotted,
+    key_of,
+    last_name,
+    method_name,
+    names_in,
+    nodes_in,
+    receiver,
+    unquoted,
+)
 from retrofit.survey.order import runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.makers import given_to
@@ -22,6 +33,8 @@ from retrofit.survey.sites.loop import EpochLoop
 
 #: So many calls and variables are followed one after the other.
 _DEEP = 6
+#: Methods that only tell what a dict has.
+_TELLING = ("copy", "get", "items", "keys", "values")
 _NO_NUMBERS = ("inf", "infinity", "nan")
 _CONDITIONS = (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation, cst.BinaryOperation, cst.Name)
 
@@ -160,14 +173,42 @@ class StandIns:
                 tests = tuple(tests_around(self._index, place, at.path[:-1], turn))
                 key = unquoted(written(self._index, bare.slice[0]))
                 found.append(Value(one.args[0].value, (key,), _Reading(place, turn, tests=tests)))
-        found = [value for value in found if not _is_constant(value) and not self._lacks(value)]
+        found = [value for value in found if not _is_constant(value) and not self._lacks(value.node, value.keys[0])]
         return found if all(value.reading.tests for value in found) else []
 
-    def _lacks(self, added: Value) -> bool:
-        """Whether what is added is by all returns of a function a dict that surely has no such item."""
-        found = [*self._values(added.node, added.keys, added.reading)] if added.node is not None else []
-        whole = {one.value for one, _ in self._index.returns if isinstance(one.value, cst.Dict)}
-        return bool(found) and all(value.node in whole and _is_constant(value) for value in found)
+    def _lacks(self, node: cst.BaseExpression | None, key: str, deep: int = 0) -> bool:
+        """Whether an expression is on all ways a dict that is written out, and surely has no such item."""
+        lacks, index = partial(self._lacks, key=key, deep=deep + 1), self._index
+        if isinstance(node, cst.DictComp) and (walked := _walked(node)) is not None:
+            return lacks(walked)
+        if (keys := _keys_of(node)) is not None:
+            return key not in keys
+        if deep == _DEEP or node is None:
+            return False
+        if isinstance(node, cst.IfExp):
+            return lacks(node.body) and lacks(node.orelse)
+        if isinstance(node, cst.Name):
+            scope = index.scope_of(node)
+            bound = [] if node.value in scope.parameters else index.bound([node.value], scope)
+            plain = bool(bound) and all(one.item is None and lacks(one.value) for one in bound)
+            return plain and self._is_only_read(node, scope, key)
+        function = self._flow.called(node) if isinstance(node, cst.Call) and not index.is_provided(node.func) else None
+        if function is None or not isinstance(node, cst.Call) or function.name == "__init__":
+            return False
+        ways = [one for one, scope in index.returns if scope is function]
+        ways = [one for one in ways if not rules_out(index.statement(one), node, self._flow)]
+        return bool(ways) and all(lacks(one.value) for one in ways)
+
+    def _is_only_read(self, name: cst.Name, scope: Scope, key: str) -> bool:
+        """Whether a variable stands, but for a place, only where no such item is put into what it has."""
+        named = [one for one in nodes_in(scope.node) if isinstance(one, cst.Name) and one.value == name.value]
+        for one, parent in ((one, self._index.parents[one]) for one in named if one is not name):
+            read = isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.Return))
+            told = isinstance(parent, cst.Attribute) and (parent.attr is one or parent.attr.value in _TELLING)
+            taken = isinstance(parent, cst.Subscript) and key_of(parent) not in (None, key)
+            if not (read or told or taken):
+                return False
+        return True
 
     def _is_of_before(self, value: Value) -> bool:
         """Whether a value is what a variable has from an earlier turn, as the best so far where nothing validates."""
@@ -296,6 +337,26 @@ def _is_constant(value: Value) -> bool:
     return (
         node is None or isinstance(node, (cst.Integer, cst.Float)) or dotted(node) == "None" or _is_infinite(value.node)
     )
+
+
+def _keys_of(node: cst.BaseExpression | None) -> set[str] | None:
+    """Return the code of the keys of a dict that is written out, or made by `dict(loss=x)`, None for any other."""
+    if isinstance(node, cst.Dict):
+        keys = [one.key if isinstance(one, cst.DictElement) else None for one in node.elements]
+        told = [repr(one.evaluated_value) for one in keys if isinstance(one, cst.SimpleString)]
+        return set(told) if len(told) == len(keys) else None
+    if isinstance(node, cst.Call) and dotted(node.func) == "dict" and all(one.keyword for one in node.args):
+        return {f"'{one.keyword.value}'" for one in node.args if one.keyword}
+    return None
+
+
+def _walked(node: cst.DictComp) -> cst.BaseExpression | None:
+    """Return the dict of which another has some keys: `out` in `{k: float(v) for k, v in out.items()}`."""
+    walk = node.for_in
+    if not isinstance(walk.target, cst.Tuple) or method_name(walk.iter) != "items":
+        return None
+    same = dotted(walk.target.elements[0].value) == dotted(node.key) and walk.inner_for_in is None
+    return receiver(walk.iter) if same else None
 
 
 def _is_computed(node: cst.BaseExpression | None) -> bool:
