@@ -86,20 +86,20 @@ def test_and_not_what_is_given_where_it_is_not_better(keeps: str) -> None:
 @pytest.mark.parametrize(
     "keeps",
     [
-        "if acc > best:\n    best = acc\n    good(acc)\nelse:\n    wait()",
-        "if acc > best:\n    take(acc)\nelse:\n    wait()",
-        "if acc <= best:\n    wait()\nelse:\n    take(acc)",
+        "if acc > self.best:\n    self.best = acc\n    self.good(acc)\nelse:\n    self.wait()",
     ],
-    ids=["beside a function", "by a function", "by a function otherwise"],
+    ids=["beside a method"],
 )
-def test_nor_what_a_function_does_that_runs_where_it_is_not_better(keeps: str) -> None:
-    before = (
-        "best, when, bad = 0, 0, 0\n\ndef good(acc):\n    global when\n    when = acc\n\n"
-        "def take(acc):\n    global best, when\n    best, when = acc, acc\n\n"
-        "def wait():\n    global bad\n    bad += 1\n\n"
+def test_nor_what_a_method_does_that_runs_where_it_is_not_better(keeps: str) -> None:
+    text = script(f"acc = validate(model)\n{keeps}", "begun = 0", "print(self.best, self.when, self.bad)")
+    built, begun, rest = text.partition("begun = 0")
+    methods = (
+        "class Trainer:\n    def __init__(self):\n        self.best, self.when, self.bad = 0, 0, 0\n\n"
+        "    def good(self, acc):\n        self.when = acc\n\n"
+        "    def wait(self):\n        self.bad += 1\n\n    def fit(self):\n"
     )
-    (score,) = survey_of(script(f"acc = validate(model)\n{keeps}", before, "print(best, when, bad)"), mode="max").scores
-    assert score.kept_for_end == ["best", "when"]
+    (score,) = survey_of(f"{built}{methods}{indent(begun + rest, ' ' * 8)}\n\nTrainer().fit()\n", mode="max").scores
+    assert score.kept_for_end == ["self.best", "self.when"]
 
 
 def test_a_best_of_each_key_is_kept_in_whole_and_not_told_to_be_lost() -> None:
