@@ -56,13 +56,56 @@ def test_and_what_is_given_otherwise_where_the_score_is_better(keeps: str) -> No
     assert score.kept_for_end == ["best", "state"]
 
 
-def test_what_is_returned_within_the_loop_is_told_of() -> None:
+@pytest.mark.parametrize(("given", "lost"), [("best", "best"), ("best > 0", "")])
+def test_what_is_returned_within_the_loop_is_told_of(given: str, lost: str) -> None:
     text = script(
-        f"{TAKEN}bad = 0\nelse:\n    bad += 1\nif bad > 3:\n    return best", "best, bad = 0, 0", "return best"
+        f"{TAKEN}bad = 0\nelse:\n    bad += 1\nif bad > 3:\n    return {given}", "best, bad = 0, 0", "return best"
     )
     built, loop, rest = text.partition("best, bad = 0, 0")
     (score,) = survey_of(f"{built}def fit():\n{indent(loop + rest, '    ')}\n\nprint(fit())\n").scores
-    assert (score.kept_for_end, score.lost_with_best) == (["best"], "best")
+    assert (score.kept_for_end, score.lost_with_best) == (["best"], lost)
+
+
+@pytest.mark.parametrize(
+    "keeps",
+    [
+        "if acc > best:\n    best, state = acc, epoch\nelse:\n    bad += 1",
+        "if acc <= best:\n    bad += 1\nelse:\n    best, state = acc, epoch",
+        "if acc > best: best, state = acc, epoch\nelse: bad += 1",
+        "better = acc > best\nbest = max(acc, best)\nif better: state = epoch\nelse:\n    bad += 1",
+        "better = acc > best\nbest = max(acc, best)\nif not better:\n    bad += 1\nelse:\n    state = epoch",
+        "if acc > best:\n    best, state = acc, epoch\nelif epoch:\n    bad += 1",
+    ],
+)
+def test_and_not_what_is_given_where_it_is_not_better(keeps: str) -> None:
+    epoch = f"acc = validate(model)\n{keeps}"
+    (score,) = survey_of(script(epoch, "best, state, bad = 0.0, 0, 0", "print(best, state, bad)"), mode="max").scores
+    assert score.kept_for_end == ["best", "state"]
+
+
+@pytest.mark.parametrize(
+    "keeps",
+    [
+        "if acc > self.best:\n    self.best = acc\n    self.good(acc)\nelse:\n    self.wait()",
+    ],
+    ids=["beside a method"],
+)
+def test_nor_what_a_method_does_that_runs_where_it_is_not_better(keeps: str) -> None:
+    text = script(f"acc = validate(model)\n{keeps}", "begun = 0", "print(self.best, self.when, self.bad)")
+    built, begun, rest = text.partition("begun = 0")
+    methods = (
+        "class Trainer:\n    def __init__(self):\n        self.best, self.when, self.bad = 0, 0, 0\n\n"
+        "    def good(self, acc):\n        self.when = acc\n\n"
+        "    def wait(self):\n        self.bad += 1\n\n    def fit(self):\n"
+    )
+    (score,) = survey_of(f"{built}{methods}{indent(begun + rest, ' ' * 8)}\n\nTrainer().fit()\n", mode="max").scores
+    assert score.kept_for_end == ["self.best", "self.when"]
+
+
+def test_a_best_of_each_key_is_kept_in_whole_and_not_told_to_be_lost() -> None:
+    epoch = "acc = validate(model)\nif acc > best[fold]:\n    best[fold] = acc"
+    (score,) = survey_of(script(epoch, "fold, best = 0, [0.0] * 5", "print(best)"), mode="max").scores
+    assert (score.kept_for_end, score.lost_with_best) == (["best"], "")
 
 
 def test_and_a_whole_that_is_kept_and_what_a_list_is_added_to() -> None:

@@ -36,7 +36,8 @@ def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
 def _is_returned(index: Index, loop: EpochLoop, name: str) -> bool:
     """Whether the training's function returns a value within the loop, where its early stopping ends, say."""
     within = [node for node, scope in index.returns if scope is loop.scope and in_loop(index, loop, node)]
-    return any(mentions(node, [name]) for node in within)
+    given = [node.value for node in within if isinstance(node, cst.Return)]
+    return any(mentions(value, [name]) for value in given if value and not isinstance(value, cst.Comparison))
 
 
 def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Iterator[tuple[str, Scope]]:
@@ -48,41 +49,74 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
         inside = [b for b in inside if loop.statement in b.statement.path]
     appended = {b.target.removesuffix("[-1]") for b in index.appended}
     holder = flow.behind_property(candidate.holder, keeper)
-    best = _as_bound(holder, {*(b.target for b in inside), *appended})
-    better = {*_where_better(index, loop, inside, best, candidate.holder)}
+    set_by = _set_by_calls(flow, loop, bound, holder, keeper) if holder else []
+    best = _as_bound(holder, {*(b.target for b in inside), *appended, *([holder] if set_by else [])})
+    better = {*_where_better(index, loop, inside, best, candidate.holder, set_by)}
     running = _run_by(flow, better)
     taken = [b for b in inside if _is_in(b, better)] + [b for b in bound if b.statement.scope in running]
     others = [b for b in inside if b not in taken]
     afterwards = _afterwards(flow, loop, keeper)
-    names = {(_whole(b.target), b.statement.scope) for b in taken} - {(best, keeper)}
-    for name, scope in [(best, keeper), *sorted(names, key=itemgetter(0))]:
-        alone = name == best or not any(_is_same(flow, b, name, scope) for b in others)
+    whole = _whole(best)
+    names = {(_whole(b.target), b.statement.scope) for b in taken} - {(whole, keeper)}
+    for name, scope in [(whole, keeper), *sorted(names, key=itemgetter(0))]:
+        alone = name == whole or not any(_is_same(flow, b, name, scope) for b in others)
         first = next((node for node, where in afterwards if _names(flow, node, where, name, scope)), None)
         anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
         if name and alone and first is not None and not anew:
             yield name, scope
 
 
-def _where_better(index: Index, loop: EpochLoop, inside: list[Binding], best: str, holder: str) -> Iterator[Statement]:
+def _where_better(
+    index: Index, loop: EpochLoop, inside: list[Binding], best: str, holder: str, set_by: list[Statement]
+) -> Iterator[Statement]:
     """Yield what runs as the score is the best so far: choices, what is behind a guard, assignments by a condition."""
     flags = {best, holder, *(b.target for b in inside if b.value is not None and mentions(b.value, [best, holder]))}
     asked = [part for part in index.statements if isinstance(part.node, cst.If) and mentions(part.node.test, flags)]
-    around = [b.statement.parent for b in inside if b.target == best]
-    yield from (part for part in around if part is not None and isinstance(part.node, cst.If))
-    yield from (part for part in asked if any(part in b.statement.path for b in inside))
-    for goes_on in turns_begun_by(index, loop.statement):  # `if acc <= best: continue`
+    given = [*(b.statement for b in inside if b.target == best), *set_by]
+    for one in given:
+        if one.parent is not None and isinstance(one.parent.node, cst.If):
+            yield from one.siblings
+    guards = turns_begun_by(index, loop.statement)
+    for part in asked:
+        if any(part in b.statement.path for b in inside):
+            yield from _better_branch(index, part, [one for one in given if part in one.around], guards)
+    for goes_on in guards:  # `if acc <= best: continue`
         yield from (later for part in asked if part in goes_on.path for later in part.following)
     for b in inside:  # `state = new if improved else state`
         if isinstance(b.value, cst.IfExp) and mentions(b.value.test, flags):
             yield b.statement
 
 
-def _run_by(flow: Flow, some: set[Statement]) -> set[Scope]:
-    """Return the functions that run only by some statements, but for what an `if` of these asks."""
+def _better_branch(
+    index: Index, part: Statement, given: list[Statement], guards: list[Statement]
+) -> Iterator[Statement]:
+    """Yield the branch of an `if` that gives the best, else the first one, or behind a `not` the other one."""
+    node = part.node
+    assert isinstance(node, cst.If)
+    within = [one for one in index.statements if one.parent is part and one.node is not node.orelse]
+    first = [one for one in within if one.node is node.body or one.node in node.body.body]
+    other = [one for one in within if one not in first]
+    if given:
+        yield from (one for side in (first, other) if any(s in g.path for s in side for g in given) for one in side)
+    elif not any(part in goes_on.path for goes_on in guards):
+        yield from other if isinstance(node.test, cst.UnaryOperation) else first
+
+
+def _set_by_calls(flow: Flow, loop: EpochLoop, bound: list[Binding], holder: str, keeper: Scope) -> list[Statement]:
+    """Return the calls, where the best so far is asked for, of functions that set it."""
     index = flow.index
-    blocks = {part for part in index.statements if part in some or part.parent in some}
-    blocks = {part for part in blocks if not isinstance(part.node, cst.If) or part not in some}
-    functions, before = called_in(index, flow, *blocks), set[Scope]()
+    setting = {
+        b.statement.scope for b in bound if b.statement.scope is not keeper and _is_same(flow, b, holder, keeper)
+    }
+    calls = [index.statement(call) for one in setting for call in flow.callers(one) if index.scope_of(call) is keeper]
+    calls = [one for one in calls if keeper is not loop.scope or loop.statement in one.path]
+    asking = [(one, one.parent.node) for one in calls if one.parent is not None]
+    return [one for one, node in asking if isinstance(node, cst.If) and mentions(node.test, [holder])]
+
+
+def _run_by(flow: Flow, blocks: set[Statement]) -> set[Scope]:
+    """Return the functions that run only by some statements."""
+    functions, before = called_in(flow.index, flow, *blocks), set[Scope]()
     while functions != before:
         before, functions = functions, {one for one in functions if _is_led_to(flow, one, blocks, functions)}
     return functions
