@@ -238,6 +238,7 @@ def test_a_validation_whose_epochs_are_not_plain_gives_none(tmp_path: Path, func
 
 #: A function that measures two sets in each epoch, and prints what it finds.
 TWICE = "validate(model, dev)\nvalidate(model, test, name='final')"
+IN_TURN = "for one in ({}):\n    validate(model, one)\nvalidate(model, dev)"
 SETS = """
 def validate(model, loader, name='dev'):
     with torch.no_grad():
@@ -263,11 +264,18 @@ def test_a_call_that_is_named_by_what_it_is_given_gives_the_score(tmp_path: Path
     assert run(new) == 0.5
 
 
+def test_a_call_that_is_named_counts_beside_one_that_is_given_others_in_turn(tmp_path: Path) -> None:
+    new = rewritten(planned(tmp_path, SETS, IN_TURN.format("test, test"), "validate@dev:acc"))
+    assert "\n    pai_score = validate(model, dev)\n" in new
+    assert run(new) == 0.5
+
+
 @pytest.mark.parametrize(
     ("functions", "epoch", "metric"),
     [
         pytest.param(SETS, TWICE, "validate@model:acc", id="both are given it"),
         pytest.param(SETS, "validate(model, dev)", "validate@test:acc", id="the only one is not"),
+        pytest.param(SETS, IN_TURN.format("dev, test"), "validate@dev:acc", id="another is in turn"),
         pytest.param(SETS.replace("print(name, acc)", "return 1"), TWICE, "validate@dev:acc", id="gives another back"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, exits, last_name, last_of, names_in
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
@@ -37,6 +38,13 @@ def constant(node: cst.BaseExpression | None) -> object:
     if isinstance(node, (cst.SimpleString, cst.Integer)):
         return node.evaluated_value
     return SOMETHING
+
+
+def taken_in_turn(node: cst.BaseExpression, index: Index) -> list[cst.BaseExpression]:
+    """Return what a loop around a variable gives it in turn, as far as that is written out: `for x in ("a", "b")`."""
+    name, around = dotted(node), [one.node for one in index.statement(node).path if isinstance(one.node, cst.For)]
+    walks = [one.iter for one in around if name is not None and dotted(one.target) == name][-1:]
+    return [one.value for walk in walks if isinstance(walk, (cst.Tuple, cst.List)) for one in walk.elements]
 
 
 def holds_with(test: cst.BaseExpression, given: Mapping[str, object]) -> bool | None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import LoadsModel, SendsAway, WritesPath
-from retrofit.survey.conditions import constant, rules_out
+from retrofit.survey.conditions import constant, rules_out, taken_in_turn
 from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
@@ -317,12 +317,7 @@ def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spaw
 def _may_be_written(path: cst.BaseExpression, flow: Flow) -> bool:
     """Whether a path is no constant, as a model's name in a library is, or one that something writes to."""
     index, known = flow.index, flow.index.knowledge
-    name, here = dotted(path), index.statement(path)
-    loops = [
-        one.node for one in here.path if isinstance(one.node, cst.For) and name and dotted(one.node.target) == name
-    ]
-    walks = [one.iter for one in loops[-1:] if isinstance(one.iter, (cst.Tuple, cst.List))]
-    paths = [path, *(one.value for walk in walks for one in walk.elements)]  # which a loop takes in turn
+    paths = [path, *taken_in_turn(path, index)]
     made = [one.node for each in paths for one in flow.origins(each, index.scope_of(path))]
     values = {constant(one) for one in made if isinstance(one, cst.SimpleString)}
     same = Holding([one for one in index.nodes_of(cst.SimpleString) if constant(one) in values], flow)

@@ -21,7 +21,7 @@ from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import begun_anew
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
-from retrofit.survey.scores.namesakes import made_of, words_given
+from retrofit.survey.scores.namesakes import made_of, words_given, words_in_turn
 from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.standins import StandIns
 from retrofit.survey.scores.validation import (
@@ -624,6 +624,8 @@ def led_to_once(index: Index, flow: Flow, loop: EpochLoop, word: str = "") -> di
     among = _Batches(index, flow, loop)
 
     def alone(calls: list[cst.Call]) -> list[cst.Call]:
+        if word and any(word in words_in_turn(index, call) for call in calls):
+            return []  # more calls than one may be meant
         calls = [call for call in calls if word and word in words_given(index, call)] or calls
         return calls[:1] if len(calls) == 1 or _exclusive(index, calls) else among.outside(calls)
 

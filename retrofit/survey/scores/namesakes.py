@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from retrofit.survey.conditions import constant
+from retrofit.survey.conditions import constant, taken_in_turn
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
@@ -89,15 +89,26 @@ def once_in_a_turn(index: Index, flow: Flow, loop: EpochLoop) -> list[Scope]:
 
 def words_given(index: Index, call: cst.Call) -> list[str]:
     """Return what a call is given as a user may write it, strings without their quotes, to tell it from others."""
-    values = [(arg.value, constant(arg.value)) for arg in call.args]
-    return [made if isinstance(made, str) else unquoted(index.source.code(value)) for value, made in values]
+    return [_word(index, arg.value) for arg in call.args]
+
+
+def words_in_turn(index: Index, call: cst.Call) -> list[str]:
+    """Return what a loop around a call has it given one after the other, in the same way."""
+    return [_word(index, one) for arg in call.args for one in taken_in_turn(arg.value, index)]
+
+
+def _word(index: Index, value: cst.BaseExpression) -> str:
+    made = constant(value)
+    return made if isinstance(made, str) else unquoted(index.source.code(value))
 
 
 def told_apart(index: Index, calls: list[cst.Call]) -> list[tuple[str, cst.Call]]:
     """Return of several calls of one function each that is given something of its own, after that."""
     given = [words_given(index, call) for call in calls]
+    turns = [word for call in calls for word in words_in_turn(index, call)]
+    known = [*given, turns]
     own = [
-        next((word for word in words if _PLAIN.fullmatch(word) and sum(word in one for one in given) == 1), "")
+        next((word for word in words if _PLAIN.fullmatch(word) and sum(word in one for one in known) == 1), "")
         for words in given
     ]
     return [(word, call) for word, call in zip(own, calls, strict=True) if word]
