@@ -459,37 +459,6 @@ def test_what_a_function_of_both_passes_gives_without_training_is_validated(give
     assert [(one.expression, one.made) for one in scores] == [("val", made)] * bool(made)
 
 
-BY_BRANCHES = """
-class Trainer:
-    def turn(self, net):
-        for phase in ['train', 'val', 'test']:
-            BRANCHES
-            loss = run(net, self.sets[phase], learns=learns)
-            if phase == 'val':
-                val = loss
-                if val < self.best:
-                    self.best = val
-                    torch.save(net.state_dict(), 'best.pt')
-"""
-
-
-@pytest.mark.parametrize(
-    ("branches", "made"),
-    [
-        ("if phase == 'train':\n    learns = True\nelse:\n    learns = False", "evaluated"),
-        ("learns = False\nif phase == 'train':\n    learns = True", "evaluated"),
-        ("learns = phase == 'train'", "evaluated"),
-        ("if phase == 'val':\n    learns = True\nelse:\n    learns = False", "trained"),
-        ("learns = False\nif phase == 'val':\n    learns = asked", "trained"),  # as far as is known
-    ],
-)
-def test_phases_of_a_function_are_told_apart_by_what_branches_set(branches: str, made: str) -> None:
-    before = EITHER + BY_BRANCHES.replace("BRANCHES", indent(branches, " " * 12).lstrip())
-    text = script(before=f"{before}\ntrainer = Trainer()\n").partition("    for x, y in loader")[0]
-    (score,) = survey_of(f"{text}    trainer.turn(model)\n").scores
-    assert (score.written, score.made) == ("val", made)
-
-
 @pytest.mark.parametrize(("given", "silent"), [(", learns=False", True), ("", False)])
 def test_such_a_pass_that_gives_the_loop_nothing_is_told_of(tmp_path: Path, given: str, silent: bool) -> None:
     (question,) = plan_of(tmp_path, either(f"run(model, held_out{given})")).questions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 
@@ -105,13 +105,9 @@ class Making:
         #: What a function tells by a condition: `is_train = optimizer is not None`.
         self._flags: dict[Scope, list[Binding]] = {}
         conditions = (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation, cst.Name)
-        #: The names that it gives constants.
-        self._constants: dict[Scope, dict[str, None]] = {}
         for binding in index.bindings:
             if isinstance(binding.value, conditions) and binding.item is None:
                 self._flags.setdefault(binding.statement.scope, []).append(binding)
-            if constant(binding.value) is not SOMETHING and binding.item is None:
-                self._constants.setdefault(binding.statement.scope, {})[unquoted(binding.target)] = None
 
     def of(self, node: cst.BaseExpression, call: cst.Call | None = None) -> str:
         """Tell what makes a value.
@@ -132,8 +128,7 @@ class Making:
         at = self._index.statement(node) if here else last
         frame = self._frame(at)
         if call is not None and at.scope is not self._loop.scope and self._flow.called(call) is at.scope:
-            frame = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(self._index.statement(call))))
-            frame = replace(frame, given={**frame.given, **self._phases(at)})
+            frame = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(at)))
         bound = not here or is_bound(self._index, node)
         own = [b for b in self._bound.get(dotted(node) or "", []) if b.statement is at and bound]
         return _kind({kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame))
@@ -161,7 +156,7 @@ class Making:
         return _kind(self._around(at, self._frame(at)))
 
     def _frame(self, at: Statement) -> _Frame:
-        return _Frame(at.scope, self._phases(at))
+        return _Frame(at.scope, self._phases(at) if at.scope is self._loop.scope else {})
 
     def read_for(self, node: cst.BaseExpression, call: cst.Call | None = None) -> set[tuple[str, Statement]]:
         """Return the variables out of which a value is made, each with a statement that reads it for that.
@@ -177,7 +172,7 @@ class Making:
         """Return what the variable of a loop over phases is at a statement: the last one that it can be there."""
         found: dict[str, object] = {}
         for part in self._index.loops:
-            inside = part.scope is at.scope and self._inside(part, _Frame(at.scope))
+            inside = part.scope is self._loop.scope and self._loop.statement in part.path
             name, values = (phases_of(self._index, part.node) if inside else None) or ("", [])
             for phase in values:
                 given = self._with_flags(part.scope, {name: phase})
@@ -471,16 +466,8 @@ class Making:
         return _Frame(function, self._with_flags(function, given), call, frame, kind)
 
     def _with_flags(self, scope: Scope, given: Mapping[str, object]) -> dict[str, object]:
-        """Return what is known of names, and of a function's conditions on them: `fits = mode == "fit"`.
-
-        So is a name that branches of such a condition give constants.
-        """
+        """Return what is known of names, and of a function's conditions on them: `fits = mode == "fit"`."""
         known = dict(given)
-        for name in self._constants.get(scope, {}) if given else ():
-            bound = [b for b in self._bound[name] if b.statement.scope is scope]
-            values = {constant(b.value) for b in bound if self._may_run(b.statement, _Frame(scope, known))}
-            if name not in known and len(values) == 1 and SOMETHING not in values:
-                known[name] = values.pop()
         for flag in self._flags.get(scope, ()):
             told = flag.value is not None and not known.keys().isdisjoint(names_in(flag.value))
             if told and flag.value is not None and flag.target not in known:
