@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +16,9 @@ from retrofit.late_imports import data_files
 MAY_BE_CONFIGURED = re.compile(rb"\bhydra\b")
 #: A key of a YAML file with its value, as far as one stands beside it.
 _KEY = re.compile(r"^( *)([\w.]+):(?:[ \t]+([^\s#].*?))?(?:[ \t]+#.*)?[ \t]*\r?$", re.MULTILINE)
+#: Any key, also within braces.
+_ANY_KEY = re.compile(r"([\w.]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
+_COMMENT = re.compile(r"(^|\s)#[^\n]*")
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 #: Words that are no text in YAML, in small letters.
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "null": None, "~": None}
@@ -39,11 +43,12 @@ class Settings(NamedTuple):
 
     Attributes:
         targets: the classes and functions that they name as `_target_`, but for what is only prepared to be made.
-        values: by their last keys, the values that they give; None where one of them is not plain.
+        values: by their last keys, the values that they give, each with the keys and the folder that hold it; None
+            where one of them is not plain.
     """
 
     targets: Sequence[Target] = ()
-    values: Mapping[str, list[object] | None] = MappingProxyType({})
+    values: Mapping[str, list[tuple[tuple[str, ...], object]] | None] = MappingProxyType({})
 
 
 NO_SETTINGS = Settings()
@@ -56,17 +61,23 @@ def read_settings(root: Path) -> Settings:
         root: the project's folder.
     """
     targets: list[Target] = []
-    given: dict[str, list[object] | None] = {}
+    given: dict[str, list[tuple[tuple[str, ...], object]] | None] = {}
     for path, data in data_files(root, (".yaml", ".yml")):
         around = [(-1, path.parent.name)]  # the keys that hold what is read, with their indentation
         values: dict[tuple[str, ...], str] = {}
-        for indentation, key, value in _KEY.findall(data.decode(errors="replace")):
+        text = data.decode(errors="replace")
+        found = _KEY.findall(text)
+        for key, number in Counter(_ANY_KEY.findall(_COMMENT.sub("", text))).items():
+            if number != sum(key == name for _, name, _ in found):
+                given[key] = None
+        for indentation, key, value in found:
             while around[-1][0] >= len(indentation):
                 around.pop()
             around.append((len(indentation), key))
-            values[tuple(name for _, name in around)] = value
+            way = tuple(name for _, name in around)
+            values[way] = value
             known, read = given.get(key, []), _plain(value)
-            given[key] = None if known is None or read is None else [*known, *read]
+            given[key] = None if known is None or read is None else [*known, *((way[:-1], one) for one in read)]
         for (*holders, key), value in values.items():
             if key == "_target_" and (*holders, "_partial_") not in values:
                 reference = _REFERENCE.fullmatch(value)

@@ -142,8 +142,10 @@ quoted: "off"
         Target("train", "unknown", "${oc.env:NET}"),
     ]
     values = read_settings(tmp_path).values
-    assert values["size"] == [3, 4]
-    assert (values["off"], values["quoted"], values["words"]) == ([False], ["off"], ["two words"])
+    plain = {key: [value for _, value in given or ()] for key, given in values.items()}
+    assert plain["size"] == [3, 4]
+    assert (plain["off"], plain["quoted"], plain["words"]) == ([False], ["off"], ["two words"])
+    assert values["a"] is None
     assert values["size_of"] is values["net"] is None
 
 
@@ -157,6 +159,10 @@ quoted: "off"
         ({"conf/train.yaml": "fp16: ${half}\nhalf: False\n"}, False),
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "self.fp16"}, False),
         ({"conf/train.yaml": "epochs: 9\n"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "conf/large/more.yaml": "train: {fp16: true}\n"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "cfg.fp16 = True"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "OmegaConf.update(cfg, 'train.fp16', True)"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "class Machine: fp16 = True"}, False),
     ],
 )
 def test_library_counts_by_what_the_settings_say_of_its_option(
@@ -166,8 +172,9 @@ def test_library_counts_by_what_the_settings_say_of_its_option(
     apex = "self.model, self.optimizer = amp.initialize(self.model, self.optimizer)"
     agent = AGENT.replace("width, lr", "cfg").replace(", width", ", 4").replace("lr=lr", "lr=0.1")
     made = made.replace("lr=lr", "lr=0.1")
-    asked = "self.fp16" if "self.fp16" in files.pop("agent.py", "") else "cfg.fp16"
+    more = files.get("agent.py", "")
+    asked = "self.fp16" if more == "self.fp16" else "cfg.fp16"
     agent = agent.replace(made, f"{made}\n        if {asked}:\n            from apex import amp\n            {apex}")
     main = MAIN.replace("import torch\n", "import torch\nfrom agent import Agent\n").replace("MADE", "Agent(cfg)")
-    found = plan("", {**files, "agent.py": agent, "main.py": main})
+    found = plan("", {**files, "agent.py": f"{agent}\n{more if asked.startswith('cfg') else ''}\n", "main.py": main})
     assert ("PAI100" in [one.code for one in found.notes], told_of(found) == []) == (by_option, by_option)

@@ -157,7 +157,7 @@ class Defaults:
         holder, _, last = name.rpartition(".")
         option = [*self._options.get(last, [])] if holder else []
         if holder not in ("", "self") and last in self._settings:
-            option.append(self._settings[last])
+            option.append(self._configured(holder, last))
         if not all(any(self._index.guards(b.statement.node)) for b in sources):
             option = [values for values in option if values is not None]  # what is given always takes its place
         made = [
@@ -167,6 +167,20 @@ class Defaults:
         if not found or any(values is None for values in found):
             return None
         return [value for values in found for value in values or ()]
+
+    def _configured(self, holder: str, key: str) -> _Values:
+        """Return what files of settings say of a key of an object, None where code may give it a value as well."""
+        index, given = self._index, self._settings[key] or []
+        set_here = any(b.target.endswith(f".{key}") for b in index.bindings)
+        of_class = any(key in {*scope.names, *scope.inner} for scope in index.scopes if scope.kind == "class")
+        texts = [arg.value for call in index.calls for arg in call.args if isinstance(arg.value, cst.SimpleString)]
+        written = any(str(text.evaluated_value).rpartition(".")[2] == key for text in texts)
+        if set_here or of_class or written:
+            return None
+        holders = holder.removeprefix("self.").split(".")[:0:-1]  # but for the whole's own name, the last one first
+        ways = [zip(holders, reversed(way), strict=False) for way, _ in given]
+        alike = all(asked == there for way in ways for asked, there in way)
+        return [value for _, value in given] if alike and given else None
 
     def _passed(self, function: Scope, name: str, seen: frozenset[object]) -> _Values:
         """Return what a parameter may be, as far as all calls of its function say it plainly."""
