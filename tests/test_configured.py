@@ -162,7 +162,7 @@ quoted: "off"
         ({"conf/train.yaml": "fp16: False\n", "conf/large/more.yaml": "train: {fp16: true}\n"}, False),
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "cfg.fp16 = True"}, False),
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "OmegaConf.update(cfg, 'train.fp16', True)"}, False),
-        ({"conf/train.yaml": "fp16: False\n", "agent.py": "class Machine: fp16 = True"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "class Machine: fp16 = True\nMACHINE = Machine()"}, False),
     ],
 )
 def test_library_counts_by_what_the_settings_say_of_its_option(
