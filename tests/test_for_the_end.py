@@ -306,3 +306,43 @@ def test_the_end_has_what_the_best_round_has_kept(tmp_path: Path) -> None:
     assert "pai_distributed.keep_with_best(lambda: (best, when))\nfor epoch in " in new
     assert "        break\nbest, when = pai_distributed.kept_with_best()\nprint(best, when)\n" in new
     assert plan_of(tmp_path, new, Options(mode="max")).edits == []
+
+
+SET_BY_A_METHOD = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def validate(model):
+    model.eval()
+    with torch.no_grad():
+        return sum(hits(model(x), y) for x, y in val_loader)
+
+class Trainer:
+    def __init__(self, model):
+        self.model, self.best, self.when = DDP(model), 0.0, 0
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+
+    def BETTER(self, acc, epoch):
+        self.best, self.when = acc, epoch
+        torch.save(self.model.module.state_dict(), "best.pt")
+
+    def fit(self):
+        for epoch in range(9):
+            self.model.train()
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                loss(self.model(x), y).backward()
+                self.optimizer.step()
+            acc = validate(self.model)
+            if acc > self.best:
+                self.note(acc, epoch)
+        print(self.best, self.when)
+
+Trainer(Net()).fit()
+"""
+
+
+@pytest.mark.parametrize(("method", "kept"), [("note", ["self.best", "self.when"]), ("other", [])])
+def test_a_method_that_sets_the_best_itself_keeps_it(method: str, kept: list[str]) -> None:
+    found = survey_of(SET_BY_A_METHOD.replace("BETTER", method)).scores
+    assert [score.kept_for_end for score in found] == [kept]
