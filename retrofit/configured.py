@@ -17,7 +17,7 @@ MAY_BE_CONFIGURED = re.compile(rb"\bhydra\b")
 #: A key of a YAML file with its value, as far as one stands beside it.
 _KEY = re.compile(r"^( *)([\w.]+):(?:[ \t]+([^\s#].*?))?(?:[ \t]+#.*)?[ \t]*\r?$", re.MULTILINE)
 #: Any key, also within braces.
-_ANY_KEY = re.compile(r"([\w.]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
+_ANY_KEY = re.compile(r"([\w.]+)(?:[\"'][ \t]*:|[ \t]*:(?=\s|$))", re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)#[^\n]*")
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 #: Words that are no text in YAML, in small letters.

@@ -1595,3 +1595,17 @@ def test_turn_that_ends_the_training_by_a_count_hands_its_score_over_first(
     last = rewritten(plan_of(tmp_path, script(code(epoch), before)))
     assert last.count("report_validation_score") == 1
     assert (f"model)\n    if {test}:\n        break\n" in last) == handed
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("if epoch < 3:\n    print(epoch)\nelif bad > 5:\n    break", id="by a score"),
+        pytest.param("if epoch < 3:\n    print(epoch)\nelif rank == 0:\n    break", id="on a rank"),
+        pytest.param("try:\n    write(epoch)\nexcept OSError:\n    break", id="by an error"),
+    ],
+)
+def test_another_end_beside_a_count_hands_nothing_over_first(tmp_path: Path, end: str) -> None:
+    epoch = f"acc = evaluate(model)\nbad = 0 if acc > best else bad + 1\n{end}\nprint(acc)"
+    before = f"{MEASURED}\nrank, best, bad = dist.get_rank(), 0, 0"
+    assert "early=True" not in rewritten(plan_of(tmp_path, script(epoch, before)))

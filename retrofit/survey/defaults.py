@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 
 import libcst as cst
@@ -174,7 +175,7 @@ class Defaults:
         set_here = any(b.target.endswith(f".{key}") for b in index.bindings)
         of_class = any(key in {*scope.names, *scope.inner} for scope in index.scopes if scope.kind == "class")
         texts = [arg.value for call in index.calls for arg in call.args if isinstance(arg.value, cst.SimpleString)]
-        written = any(str(text.evaluated_value).rpartition(".")[2] == key for text in texts)
+        written = any(re.search(rf"(?<!\w)(?<!--){key}(?!\w)", str(text.evaluated_value)) for text in texts)
         if set_here or of_class or written:
             return None
         holders = holder.removeprefix("self.").split(".")[:0:-1]  # but for the whole's own name, the last one first

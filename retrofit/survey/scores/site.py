@@ -491,12 +491,13 @@ def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement
         plain = not any(isinstance(one, (cst.Call, cst.Subscript)) for one in nodes_in(test))
         return plain and all(map(is_counted, names_in(test)))
 
-    return [
-        part
-        for part in behind
-        if left_by_some(index, flow, place, [part]) is None
-        and all(by_count(test) for test in tests_around(part) if loop.statement in index.statement(test).path[:-1])
-    ]
+    def ends(part: Statement) -> bool:
+        tests = [test for test, _ in index.guards(part.node) if loop.statement in index.statement(test).path[:-1]]
+        shared = [test for test in tests if index.statement(test) not in place.around]
+        handles = any(isinstance(one, cst.ExceptHandler) for one in index.ancestors(part.node))
+        return not handles and all(map(by_count, tests)) and not any(by_rank(index, flow, one, part) for one in shared)
+
+    return [part for part in behind if ends(part)]
 
 
 def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:
