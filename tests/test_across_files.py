@@ -2451,3 +2451,45 @@ def test_a_function_that_an_object_of_a_library_runs_is_called(
     main = code(DECORATED).format(decorator=decorator)
     script = plan_project(main, setting=f"{made}\nexperiment = Experiment('train')\n").script
     assert (not script.loops, script.uncalled != "") == (uncalled, uncalled)
+
+
+TRAINER_OF_A_FILE = """
+import torch
+from base import Base
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer(Base):
+    def __init__(self, args):
+        self.model = Net()
+        self.model = DDP(self.model)
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+"""
+BASE_OF_THEM = """
+class Base:
+    def train(self):
+        for epoch in range(9):
+            for x in loader:
+                self.model(x).mean().backward()
+                self.optimizer.step()
+"""
+CHOOSES_A_CLASS = """
+def choose(args):
+    if args.kind == 1:
+        from first import Trainer as M
+    elif args.kind == 2:
+        from second import Trainer as M
+    elif args.kind == 3:
+        from video import Other as M
+    return M(args)
+
+choose(args).train()
+"""
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_classes_of_one_name_that_one_name_stands_for_are_told_apart_by_their_files(
+    plan_project: Planner, missing: bool
+) -> None:
+    main = CHOOSES_A_CLASS if missing else CHOOSES_A_CLASS.replace("video import Other", "first import Trainer")
+    plan = plan_project(main, first=TRAINER_OF_A_FILE, second=TRAINER_OF_A_FILE, base=BASE_OF_THEM)
+    assert plan.script.builders == ["first.py:Trainer.self.model", "second.py:Trainer.self.model"]

@@ -151,9 +151,9 @@ class Trainers:
         looked_up = {one: None for node in lookups.nodes for one in lookups.definitions(node, index.scope_of(node))}
         yield from (one for one in looked_up if not self._is_abstract(one))
         known = {one.name for one in self._classes}
-        known |= {
-            name for file in index.files for name, full in file.aliases.items() if full.rpartition(".")[2] in known
-        }
+        imported = [item for file in index.files for item in file.aliases.items()]  # and one of several by a choice
+        imported += [(n, full) for scope in index.scopes for n, fulls in scope.imports.items() for full in fulls]
+        known |= {name for name, full in imported if full.rpartition(".")[2] in known}
         named: list[cst.BaseExpression] = [node for node in index.nodes_of(cst.Name) if node.value in known]
         named += [node for node in index.nodes_of(cst.Attribute) if node.attr.value in known]
         for node in named:
