@@ -738,3 +738,18 @@ def test_a_key_that_an_option_names_is_looked_up_in_the_best(tmp_path: Path) -> 
     epoch = "result = validate(model)\nif best is None or result[args.key] > best[args.key]:\n    best = result\n"
     plan = plan_of(tmp_path, script(f"{epoch}{SAVES}", "best = None"))
     assert "report_validation_score(result[args.key], model" in rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    ("last", "taken"),
+    [
+        pytest.param("error = total / len(held)", "error", id="the mean"),
+        pytest.param("if epoch % 2: error = total / 3", "pai_score", id="the last one, as a mean is there at times"),
+        pytest.param("error = others / 3", "pai_score", id="the last one, as that is a mean of others"),
+    ],
+)
+def test_a_name_that_has_the_mean_of_its_values_in_the_end_is_that(tmp_path: Path, last: str, taken: str) -> None:
+    loop = "total = others = 0\nfor x in held:\n    error = validate(model, x)\n    total += error\n    others += 1\n"
+    text = script(f"{loop}{last}", "error = None")
+    new = rewritten(plan_of(tmp_path, text, Options(metric="error", mode="min")))
+    assert f"report_validation_score({taken}, model" in new

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
-from retrofit.survey.counters import given_in, increments
+from retrofit.survey.counters import changes, given_in, increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
@@ -354,6 +354,7 @@ def _made_at(
         lasting = [m for m in makers if m.order >= each_turn or not any(part in loop.inner for part in m.ancestors)]
         measured = [maker for maker in lasting if maker in validating] or lasting
         measured = _first_alone(index, measured, root_of(candidate.node)) or measured
+        measured = _summed_up(index, loop, measured, makers, root_of(candidate.node)) or measured
         again = max(m.order for m in makers) > max(m.order for m in measured)
         makers = measured
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
@@ -374,6 +375,17 @@ def _choice_that_reads(index: Index, loop: EpochLoop, node: cst.BaseExpression) 
     all_read = runs_always(choice.node, {one.node for one in (here, *beside)}, leaves=False)
     goes_on = any(choice in part.path for part in turns_begun_by(index, loop.statement))
     return choice if beside and (all_read or tried) and not goes_on else None
+
+
+def _summed_up(
+    index: Index, loop: EpochLoop, measured: list[Statement], makers: list[Statement], name: str
+) -> list[Statement]:
+    """Return what gives a variable, once in each turn, the sum of what it had in those of a loop: `loss = sum / n`."""
+    added = [b for b in index.bindings for one in measured if b.statement.parent is one.parent and increments(b)]
+    sums = {b.target for b in added if any(mentions(one.value, [name]) for one in changes(b))}
+    later = [one for one in makers if one.parent is loop.statement and one.order > max(m.order for m in measured)]
+    bound = [b.statement for b in index.bindings if b.value is not None and mentions(b.value, sums)]
+    return [one for one in later[-1:] if one in bound]
 
 
 def _first_alone(index: Index, makers: list[Statement], name: str) -> list[Statement]:
