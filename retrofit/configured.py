@@ -15,7 +15,7 @@ from retrofit.late_imports import data_files
 #: What a file holds that may read settings so, for the files of settings of most projects are not even looked for.
 MAY_BE_CONFIGURED = re.compile(rb"\bhydra\b")
 #: A key of a YAML file with its value, as far as one stands beside it.
-_KEY = re.compile(r"^( *)([\w.]+):(?:[ \t]+([^\s#].*?))?(?:[ \t]+#.*)?[ \t]*\r?$", re.MULTILINE)
+_KEY = re.compile(r"^( *)([\w.]+):(?:[ \t]+(\S.*?))?[ \t]*\r?$", re.MULTILINE)
 #: Any key, also within braces.
 _ANY_KEY = re.compile(r"([\w.]+)(?:[\"'][ \t]*:|[ \t]*:(?=\s|$))", re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)#[^\n]*")
@@ -65,11 +65,10 @@ def read_settings(root: Path) -> Settings:
     for path, data in data_files(root, (".yaml", ".yml")):
         around = [(-1, path.parent.name)]  # the keys that hold what is read, with their indentation
         values: dict[tuple[str, ...], str] = {}
-        text = data.decode(errors="replace")
+        text = _COMMENT.sub("", data.decode(errors="replace"))
         found = _KEY.findall(text)
-        for key, number in Counter(_ANY_KEY.findall(_COMMENT.sub("", text))).items():
-            if number != sum(key == name for _, name, _ in found):
-                given[key] = None
+        unread = Counter(_ANY_KEY.findall(text)) - Counter(name for _, name, _ in found)
+        given.update(dict.fromkeys(unread))
         for indentation, key, value in found:
             while around[-1][0] >= len(indentation):
                 around.pop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cached_property
 
 import libcst as cst
 
@@ -171,17 +172,22 @@ class Defaults:
 
     def _configured(self, holder: str, key: str) -> _Values:
         """Return what files of settings say of a key of an object, None where code may give it a value as well."""
-        index, given = self._index, self._settings[key] or []
-        set_here = any(b.target.endswith(f".{key}") for b in index.bindings)
-        of_class = any(key in {*scope.names, *scope.inner} for scope in index.scopes if scope.kind == "class")
-        texts = [arg.value for call in index.calls for arg in call.args if isinstance(arg.value, cst.SimpleString)]
-        written = any(re.search(rf"(?<!\w)(?<!--){key}(?!\w)", str(text.evaluated_value)) for text in texts)
-        if set_here or of_class or written:
+        given = self._settings[key] or []
+        if key in self._set_by_code:
             return None
         holders = holder.removeprefix("self.").split(".")[:0:-1]  # but for the whole's own name, the last one first
         ways = [zip(holders, reversed(way), strict=False) for way, _ in given]
         alike = all(asked == there for way in ways for asked, there in way)
         return [value for _, value in given] if alike and given else None
+
+    @cached_property
+    def _set_by_code(self) -> set[str]:
+        """What code gives objects, has in classes, or says in a text other than an option's name."""
+        index = self._index
+        found = {b.target.rpartition(".")[2] for b in index.bindings if "." in b.target}
+        found.update(*(scope.names | scope.inner.keys() for scope in index.scopes if scope.kind == "class"))
+        texts = [arg.value for call in index.calls for arg in call.args if isinstance(arg.value, cst.SimpleString)]
+        return found.union(*(re.findall(r"(?<!\w)(?<!--)\w+", str(text.evaluated_value)) for text in texts))
 
     def _passed(self, function: Scope, name: str, seen: frozenset[object]) -> _Values:
         """Return what a parameter may be, as far as all calls of its function say it plainly."""

@@ -10,6 +10,7 @@ from retrofit.knowledge import Knowledge
 from retrofit.knowledge.kinds import Counts, GoesOver
 from retrofit.source import Source, Sources
 from retrofit.survey.nodes import (
+    SKIP,
     children,
     dotted,
     guards_main,
@@ -69,6 +70,7 @@ class Gathered:
 
     def _file(self, name: str, source: Source) -> File:
         module = source.module
+        self._skips = SKIP.search(source.text) is not None
         scope = self._scope_of[module] = Scope("module", "", None, module)
         file = scope.file = File(source, name, scope)
         full = name or self.module
@@ -118,7 +120,7 @@ class Gathered:
                 self._walk_children(node, statement)
 
     def _is_skipped(self, node: cst.CSTNode) -> bool:
-        skipped = skipping(node) is not None
+        skipped = self._skips and skipping(node) is not None
         self.skipped += [node] if skipped else []
         return skipped
 

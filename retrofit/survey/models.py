@@ -238,17 +238,18 @@ def for_itself(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
     """
     index, scope, name = flow.index, wrapper.scope, wrapper.target
     training = leading_to(loops, flow).union(*(loop.training for loop in loops))
-    made = wrapped_origins(wrapper, flow)
+    if name in scope.outer or not name.isidentifier() or any(part.scope is scope for part in training):
+        return False
+    if not any(scope in called_in(index, flow, loop.statement) for loop in loops):
+        return False
     kept = [
         b.value for b in (*index.bindings, *index.items) if b.statement.scope is scope and not b.target.isidentifier()
     ]
     leaving = [*index.returned(scope), *(value for value in kept if value is not None)]
     holding = (one for value in leaving for one in nodes_in(value) if isinstance(one, cst.Call))
     held = any(flow.class_made(one) is not None and mentions(one, [name]) for one in holding)
-    given = held or name in scope.outer or any(made & flow.deep_origins(value, scope) for value in leaving)
-    if given or not name.isidentifier() or any(part.scope is scope for part in training):
-        return False
-    return any(scope in called_in(index, flow, loop.statement) for loop in loops)
+    made = wrapped_origins(wrapper, flow)
+    return not (held or any(made & flow.deep_origins(value, scope) for value in leaving))
 
 
 def is_built_anew(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:

@@ -93,9 +93,8 @@ def _better_branch(
     """Yield the branch of an `if` that gives the best, else the first one, or behind a `not` the other one."""
     node = part.node
     assert isinstance(node, cst.If)
-    within = [one for one in index.statements if one.parent is part and one.node is not node.orelse]
-    first = [one for one in within if one.node is node.body or one.node in node.body.body]
-    other = [one for one in within if one not in first]
+    first = index.statements_in(node.body)
+    other = [one for one in index.statements if one.parent is part and one not in first]
     if given:
         yield from (one for side in (first, other) if any(s in g.path for s in side for g in given) for one in side)
     elif not any(part in goes_on.path for goes_on in guards):

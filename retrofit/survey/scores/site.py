@@ -94,9 +94,10 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     anew = direct or bool(turns) or again or any(maker.order > outer.last for maker in makers)
     early = [] if anew else [part for part in passing if _some_end_there(index, flow, outer, part)]
     passing = [part for part in passing if part not in early]
-    before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, flow, loop, outer))
+    counted = [] if direct else _ending_by_count(index, flow, loop, outer)
+    before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, counted))
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
-    ending = [] if anew else _ending_by_count(index, flow, loop, outer)
+    ending = [] if anew else counted
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -472,16 +473,19 @@ def _ending(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
     return [last for last in lasts if last in leaving or isinstance(last_of(last.node), cst.Break)]
 
 
-def _ending_last(index: Index, flow: Flow, loop: EpochLoop, place: Statement) -> list[Statement]:
+def _ending_last(index: Index, place: Statement, ending: list[Statement]) -> list[Statement]:
     """Return what alone ends the training by a count in a block, where all that follows is to count on.
 
     Handed over behind it, the last turn's score would be lost, while nothing else of that turn is still to come.
+
+    Args:
+        ending: what ends it so behind a place.
     """
     for later in place.following:
         bound = [binding for one in later.following for binding in index.bound_in(one)]
         if len(bound) == len(later.following) and all(map(increments, bound)) and isinstance(later.node, cst.If):
             inside = index.statements_in(later.node.body)
-            return inside if len(inside) == 1 and inside[0] in _ending_by_count(index, flow, loop, place) else []
+            return inside if len(inside) == 1 and inside[0] in ending else []
     return []
 
 
