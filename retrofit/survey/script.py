@@ -283,6 +283,8 @@ def survey(
     again = [] if again and _built_by_option(script, flow) else again
     script.repeated = [index.place(call.node, beside) for call in again]
     _tell_disorder(script, groups, origins, flow)
+    _tell_builders(script)
+    script.either_loop = exclude_one_another(script.loops, flow)
     _tell_measures(script, index, flow)
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
     wrapped = flow.closure({one for built, _ in groups for one in built})
@@ -494,8 +496,11 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         paired = "the model's layers are paired with others, which get no dendrites"
         kept = (why for at, why in unmatched if script.followers or not _is_detour([at], paired, script, flow))
         script.unmatched = next(kept, "")
+
+
+def _tell_builders(script: Script) -> None:
+    """Note the functions that build the model, and where what is passed over runs one of them."""
     building = dict.fromkeys(model.scope for model in script.models if model.scope.kind == "function")
-    script.either_loop = exclude_one_another(script.loops, flow)
     script.built_in = [Site(node=one.node, index=script.index) for one in building]
     names = {one.holder.name if one.holder and one.name == "__init__" else one.name for one in building}
     passed_over = (one for node in script.index.skipped for one in nodes_in(node))

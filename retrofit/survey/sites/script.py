@@ -295,10 +295,10 @@ class Script(Site):
         """The call that alone can start the processes.
 
         So does one that usually runs: each process of another launcher would start as many again, as it would where
-        each that trains in parallel comes to it. Any other under a
-        condition can where nothing reads a process's number from the environment, but the process group is
-        given one. Who asks for `env://` there numbers the machines by it, and only the spawned function knows its GPU;
-        but where the number given is the one that the spawned function gets, that alone counts.
+        each that trains in parallel comes to it. Any other under a condition can where nothing reads a process's number
+        from the environment, but the process group is given one. Who asks for `env://` there numbers the machines by
+        it, and only the spawned function knows its GPU; but where the number given is the one that the spawned function
+        gets, that alone counts.
         """
         number = self.argument("torch.distributed.init_process_group", "rank")
         asked = [node for name, node in self.index.environment if re.search(r"RANK|WORLD_SIZE", name)]
