@@ -3176,5 +3176,16 @@ def test_a_file_in_which_processes_meet_is_one_of_this_starts_own(
 ) -> None:
     monkeypatch.setenv("GROUP_WORLD_SIZE", machines)
     monkeypatch.setattr(helper, "_pai_of_torchrun", torchrun)
-    own = f"file://{helper.tempfile.gettempdir()}/pai_meeting_{os.getppid()}"
+    monkeypatch.setattr(helper, "_pai_begun", lambda process: f"began_{process - os.getppid()}")
+    own = f"file://{helper.tempfile.gettempdir()}/pai_meeting_{os.getppid()}_began_0_store"
     assert helper._pai_anew(url) == (own if anew else url)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is read where Linux tells it")
+def test_a_process_is_known_by_when_it_began_as_well(helper: ModuleType) -> None:
+    """Another one has its number in time: what that has left of a meeting was taken for this one's."""
+    with subprocess.Popen(["sleep", "60"]) as later:
+        mine, its = (int(helper._pai_begun(process)) for process in (os.getpid(), later.pid))
+        later.kill()
+    assert 0 < mine <= its
+    assert helper._pai_begun(later.pid) == ""

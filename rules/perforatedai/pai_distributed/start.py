@@ -87,13 +87,24 @@ def _pai_anew(url: str) -> str:
     """Return where the processes of one machine meet: in a file of this start's own, where the script names a file.
 
     A round that leaves does not take that away, and those of the next one look in it for processes that are gone: in
-    one of two runs they found none (measured).
+    one of two runs they found none (measured). The starter's number alone is a later starter's as well, in time.
     """
     parent, several = multiprocessing.parent_process(), os.environ.get("GROUP_WORLD_SIZE", os.environ.get("NNODES"))
-    start = parent.pid if parent is not None else os.getppid() if _pai_of_torchrun else 0
-    if urlparse(url).scheme != "file" or several not in (None, "", "1") or not start:
+    starter = parent.pid if parent is not None else os.getppid() if _pai_of_torchrun else 0
+    named = urlparse(url)
+    if named.scheme != "file" or several not in (None, "", "1") or not starter:
         return url
-    return urlparse(url)._replace(path=os.path.join(tempfile.gettempdir(), f"pai_meeting_{start}")).geturl()
+    own = f"pai_meeting_{starter}_{_pai_begun(starter)}_{os.path.basename(named.path)}"
+    return named._replace(path=os.path.join(tempfile.gettempdir(), own)).geturl()
+
+
+def _pai_begun(process: int) -> str:
+    """Return when a process began, in ticks since the machine did, where the system tells."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as told:
+            return told.read().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
 
 
 def _pai_in_this_attempt(meetings: Any) -> Any:
