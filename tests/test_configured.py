@@ -164,6 +164,12 @@ quoted: "off"
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "cfg.fp16 = True"}, False),
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "merge(cfg, 'train.fp16=true')"}, False),
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "OmegaConf.update(cfg, 'train.fp16', True)"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "merge(['train.fp16=true'])"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "merge(f'train.fp16={chosen}')"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "merge(cfg, {'fp16': True})"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "cfg.train['fp16'] = True"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "cfg.train.update(fp16=True)"}, False),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "print('=> no training in fp16', 'with fp16:')"}, True),
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "class Machine: fp16 = True\nMACHINE = Machine()"}, False),
     ],
 )

@@ -740,16 +740,28 @@ def test_a_key_that_an_option_names_is_looked_up_in_the_best(tmp_path: Path) -> 
     assert "report_validation_score(result[args.key], model" in rewritten(plan)
 
 
+MEAN = "error = total / len(held)"
+
+
 @pytest.mark.parametrize(
-    ("last", "taken"),
+    ("gathered", "last", "taken"),
     [
-        pytest.param("error = total / len(held)", "error", id="the mean"),
-        pytest.param("if epoch % 2: error = total / 3", "pai_score", id="the last one, as a mean is there at times"),
-        pytest.param("error = others / 3", "pai_score", id="the last one, as that is a mean of others"),
+        pytest.param("total += error", MEAN, "error", id="the mean"),
+        pytest.param("total = total + error", MEAN, "error", id="of a sum that is made anew"),
+        pytest.param("errors.append(error)", "error = sum(errors) / len(errors)", "error", id="of a list"),
+        pytest.param("meter.update(error)", "error = meter.avg", "error", id="of a meter"),
+        pytest.param("total += error", f"if epoch % 2: {MEAN}", "pai_score", id="the last one: a mean at times"),
+        pytest.param("total += error", "error = others / 3", "pai_score", id="the last one: a mean of others"),
     ],
 )
-def test_a_name_that_has_the_mean_of_its_values_in_the_end_is_that(tmp_path: Path, last: str, taken: str) -> None:
-    loop = "total = others = 0\nfor x in held:\n    error = validate(model, x)\n    total += error\n    others += 1\n"
-    text = script(f"{loop}{last}", "error = None")
+@pytest.mark.parametrize("freq", ["", "if epoch % 3 == 0:\n"])
+def test_a_name_that_has_the_mean_of_its_values_in_the_end_is_that(
+    tmp_path: Path, gathered: str, last: str, taken: str, freq: str
+) -> None:
+    before = "others = epoch\nmeter = Meter()\ntotal, errors = 0, []\n"
+    loop = indent(f"for x in held:\n    error = validate(model, x)\n    {gathered}\n{last}\n", "    " * bool(freq))
+    text = script(f"{before}{freq}{loop}", "error = None")
     new = rewritten(plan_of(tmp_path, text, Options(metric="error", mode="min")))
-    assert f"report_validation_score({taken}, model" in new
+    given = new[: new.index("report_validation_score(")].rpartition("pai_score = error")[0]
+    assert f"report_validation_score({taken if not freq else 'pai_score'}, model" in new
+    assert not freq or (last in given) == (taken == "error")

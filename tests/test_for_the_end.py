@@ -35,6 +35,13 @@ def test_what_a_better_score_gives_is_kept_for_what_reads_it_after_the_loop(
     assert score.kept_for_end == kept
 
 
+def test_what_another_branch_beside_an_elif_gives_is_not_kept_with_the_best() -> None:
+    better, worse = "    best, when = acc, epoch\n", "    bad += 1"
+    epoch = f"acc = validate(model)\nif best is None:\n{better}elif acc > best:\n{better}else:\n{worse}"
+    (score,) = survey_of(script(epoch, "best, when, bad = None, 0, 0", "print(best, when, bad)")).scores
+    assert score.kept_for_end == ["best", "when"]
+
+
 def test_so_is_what_a_flag_gives_that_the_best_tells() -> None:
     epoch = "acc = validate(model)\nis_best = acc > best\nbest = max(acc, best)\nif is_best:\n    when = epoch"
     (score,) = survey_of(script(epoch, "best, when = 0.0, 0", "print(when)")).scores

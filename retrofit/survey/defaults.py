@@ -13,7 +13,18 @@ from retrofit.survey.arguments import read_as
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import COMPARING, dotted, exits, last_of, leaves, method_name, names_in, receiver, unquoted
+from retrofit.survey.nodes import (
+    COMPARING,
+    dotted,
+    exits,
+    last_name,
+    last_of,
+    leaves,
+    method_name,
+    names_in,
+    receiver,
+    unquoted,
+)
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.values import written_items
@@ -182,12 +193,22 @@ class Defaults:
 
     @cached_property
     def _set_by_code(self) -> set[str]:
-        """What code gives objects, has in classes, or says in a text other than an option's name."""
+        """What code gives objects, has in classes, or names in a text that may give it a value: `train.fp16=true`."""
         index = self._index
         found = {b.target.rpartition(".")[2] for b in index.bindings if "." in b.target}
         found.update(*(scope.names | scope.inner.keys() for scope in index.scopes if scope.kind == "class"))
-        texts = [arg.value for call in index.calls for arg in call.args if isinstance(arg.value, cst.SimpleString)]
-        return found.union(*(re.findall(r"(?<!\w)(?<!--)\w+", str(text.evaluated_value)) for text in texts))
+        found.update(re.findall(r"\w+", " ".join(item.target.rpartition("[")[2] for item in index.items)))
+        giving = [call for call in index.calls if last_name(call.func) in ("dict", "update")]
+        found.update(arg.keyword.value for call in giving for arg in call.args if arg.keyword is not None)
+        keys: list[cst.BaseExpression] = [arg.value for call in index.calls for arg in call.args]
+        keys += [
+            one.key for made in index.nodes_of(cst.Dict) for one in made.elements if isinstance(one, cst.DictElement)
+        ]
+        whole = [str(key.evaluated_value) for key in keys if isinstance(key, cst.SimpleString)]
+        found.update(text.rpartition(".")[2] for text in whole)
+        texts = [str(one.evaluated_value) for one in index.nodes_of(cst.SimpleString)]
+        texts += [one.value for one in index.nodes_of(cst.FormattedStringText)]
+        return found.union(*(re.findall(r"(?<![\w-])(\w+)\s*(?:=|:\s*\w)", text) for text in texts))
 
     def _passed(self, function: Scope, name: str, seen: frozenset[object]) -> _Values:
         """Return what a parameter may be, as far as all calls of its function say it plainly."""

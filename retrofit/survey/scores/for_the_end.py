@@ -90,13 +90,14 @@ def _where_better(
 def _better_branch(
     index: Index, part: Statement, given: list[Statement], guards: list[Statement]
 ) -> Iterator[Statement]:
-    """Yield the branch of an `if` that gives the best, else the first one, or behind a `not` the other one."""
+    """Yield the branches of an `if` that give the best, else the first one, or behind a `not` the other one."""
     node = part.node
     assert isinstance(node, cst.If)
     first = index.statements_in(node.body)
     other = [one for one in index.statements if one.parent is part and one not in first]
     if given:
-        yield from (one for side in (first, other) if any(s in g.path for s in side for g in given) for one in side)
+        giving = [one for one in (*first, *other) if any(one in g.path for g in given)]
+        yield from (one for one in (*first, *other) if any(one in g.siblings for g in giving))
     elif not any(part in goes_on.path for goes_on in guards):
         yield from other if isinstance(node.test, cst.UnaryOperation) else first
 

@@ -7,11 +7,11 @@ import re
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
-from retrofit.survey.counters import changes, given_in, increments
+from retrofit.survey.counters import given_in, increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
-from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in
+from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, receiver
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.controls import saves
@@ -355,7 +355,7 @@ def _made_at(
         lasting = [m for m in makers if m.order >= each_turn or not any(part in loop.inner for part in m.ancestors)]
         measured = [maker for maker in lasting if maker in validating] or lasting
         measured = _first_alone(index, measured, root_of(candidate.node)) or measured
-        measured = _summed_up(index, loop, measured, makers, root_of(candidate.node)) or measured
+        measured = _summed_up(index, loop, measured, makers) or measured
         again = max(m.order for m in makers) > max(m.order for m in measured)
         makers = measured
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
@@ -378,14 +378,19 @@ def _choice_that_reads(index: Index, loop: EpochLoop, node: cst.BaseExpression) 
     return choice if beside and (all_read or tried) and not goes_on else None
 
 
-def _summed_up(
-    index: Index, loop: EpochLoop, measured: list[Statement], makers: list[Statement], name: str
-) -> list[Statement]:
-    """Return what gives a variable, once in each turn, the sum of what it had in those of a loop: `loss = sum / n`."""
-    added = [b for b in index.bindings for one in measured if b.statement.parent is one.parent and increments(b)]
-    sums = {b.target for b in added if any(mentions(one.value, [name]) for one in changes(b))}
-    later = [one for one in makers if one.parent is loop.statement and one.order > max(m.order for m in measured)]
-    bound = [b.statement for b in index.bindings if b.value is not None and mentions(b.value, sums)]
+def _summed_up(index: Index, loop: EpochLoop, measured: list[Statement], makers: list[Statement]) -> list[Statement]:
+    """Return what gives a variable, once in each turn, what a loop gathers that has others for it: `loss = sum / n`."""
+    shared = [part for part in measured[0].path if all(part in one.path for one in measured)]
+    inside = [part for part in shared if loop.statement in part.around]
+    passes = next((part for part in inside if isinstance(part.node, (cst.For, cst.While))), None)
+    if passes is None:
+        return []
+    within = [b for b in index.bindings if passes in b.statement.path and increments(b)]
+    kept = [held for call in index.calls if isinstance(index.parents[call], cst.Expr) and (held := receiver(call))]
+    gathered = {b.target for b in within}
+    gathered |= {name for held in kept if passes in index.statement(held).path and (name := dotted(held))}
+    later = [one for one in makers if any(one in part.following for part in passes.path if part in inside)]
+    bound = [b.statement for b in index.bindings if b.value is not None and mentions(b.value, gathered)]
     return [one for one in later[-1:] if one in bound]
 
 
