@@ -86,6 +86,7 @@ class Flow(Origins):
                     self._pass_arguments(call, function)
             self._passing.clear()
             self._members.clear()
+            self.lookups.led_to.clear()
         self._known = {}
 
     def fields(self, made: Scope) -> list[str]:

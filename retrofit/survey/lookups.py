@@ -66,6 +66,8 @@ class Lookups:
         self._flow, self._index = flow, flow.index
         #: All that was found so.
         self.found: set[Scope] = set()
+        #: What functions lead to, as far as the flow knows by now.
+        self.led_to: dict[Scope, set[Scope]] = {}
 
     @cached_property
     def nodes(self) -> list[cst.Call | cst.Subscript]:
@@ -122,12 +124,15 @@ class Lookups:
 
     def _run_by(self, function: Scope) -> set[Scope]:
         """Return a function and all that it leads to."""
-        found, waiting = set[Scope](), [function]
-        while waiting:
-            if (here := waiting.pop()) not in found:
-                found.add(here)
-                waiting += [one for call in self._index.calls_of(here) if (one := self._flow.called(call)) is not None]
-        return found
+        if function not in self.led_to:
+            found, waiting = set[Scope](), [function]
+            while waiting:
+                if (here := waiting.pop()) not in found:
+                    found.add(here)
+                    called = map(self._flow.called, self._index.calls_of(here))
+                    waiting += [one for one in called if one is not None]
+            self.led_to[function] = found
+        return self.led_to[function]
 
     def _may_be(self, node: cst.BaseExpression, scope: Scope, name: str) -> bool:
         """Whether a string may be a name, by how it begins and ends, or by all that calls give for it."""

@@ -200,28 +200,38 @@ class Names:
         scope: Scope,
         given: tuple[cst.Arg, ...] = (),
         seen: frozenset[Variable] = frozenset(),
+        done: set[object] | None = None,
     ) -> Iterator[tuple[str, tuple[cst.Arg, ...]]]:
         """Yield the full names that a class or function may have, through variables, conditions, dicts and partials.
 
         Each comes with the arguments that partials give it. A name is empty for what has none.
+
+        Args:
+            node: the expression.
+            scope: the function that it stands in.
+            given: the arguments that partials around it give.
+            seen: the variables on the way to it, none of which is followed again.
+            done: the variables that were followed on any way, with what they were given: they say nothing new.
         """
-        name = dotted(node)
+        name, done = dotted(node), set() if done is None else done
         if isinstance(node, cst.Dict):
             for element in node.elements:
-                yield from self.meanings(element.value, scope, given, seen)
+                yield from self.meanings(element.value, scope, given, seen, done)
         elif isinstance(node, cst.Subscript):
-            yield from self.meanings(node.value, scope, given, seen)
+            yield from self.meanings(node.value, scope, given, seen, done)
         elif chosen := chosen_of(node):
             for one in chosen:
-                yield from self.meanings(one, scope, given, seen)
+                yield from self.meanings(one, scope, given, seen, done)
         elif isinstance(node, cst.Call) and node.args and self._gives_first(node):
-            yield from self.meanings(node.args[0].value, scope, (*given, *node.args[1:]), seen)
+            yield from self.meanings(node.args[0].value, scope, (*given, *node.args[1:]), seen, done)
         elif node is None or name is None:
             yield "", given
         else:
             variable, full = self.variable(name, scope), self.index.qualified(node)
             sources = () if full.startswith("torch.") else self.sources(variable)
-            for source in sources if variable not in seen else ():
-                yield from self.meanings(source.value, source.scope, given, seen | {variable})
+            known = variable in seen or (variable, given) in done
+            done.add((variable, given))
+            for source in () if known else sources:
+                yield from self.meanings(source.value, source.scope, given, seen | {variable}, done)
             if not sources:
                 yield full, given
