@@ -752,6 +752,7 @@ MEAN = "error = total / len(held)"
         pytest.param("meter.update(error)", "error = meter.avg", "error", id="of a meter"),
         pytest.param("total += error", f"if epoch % 2: {MEAN}", "pai_score", id="the last one: a mean at times"),
         pytest.param("total += error", "error = others / 3", "pai_score", id="the last one: a mean of others"),
+        pytest.param("total += error", "error = error / total", "pai_score", id="the last one, as a part"),
     ],
 )
 @pytest.mark.parametrize("freq", ["", "if epoch % 3 == 0:\n"])

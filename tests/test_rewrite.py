@@ -1571,6 +1571,8 @@ def test_ranks_that_end_their_turn_early_hand_the_score_over_there(tmp_path: Pat
         ("limit", True),
         ("limit and steps >= limit", True),
         ("epoch == 3", True),
+        ("last", True),
+        ("last or enough", False),
         ("limit and bad > 5", False),  # where some epoch before it was none worse
         ("stopper.early_stop", False),
         ("rank == 0 and limit", False),  # the others go on, until they are told
@@ -1581,7 +1583,9 @@ def test_turn_that_ends_the_training_by_a_count_hands_its_score_over_first(
 ) -> None:
     epoch = f"""
     steps += 1
+    last = steps == limit or epoch == 9
     acc = evaluate(model)
+    enough = acc > 0.9
     bad = 0 if acc > best else bad + 1
     stopper(acc)
     if {test}:

@@ -1219,6 +1219,20 @@ def test_a_clean_up_that_fails_when_training_leaves_ends_nothing(spawned: bool, 
     assert len(re.findall(failing, result.stdout)) >= 3
 
 
+@pytest.mark.parametrize("spawned", [True, False], ids=["spawn", "Process"])
+def test_a_clean_up_without_a_group_does_not_fail_the_initialisation(spawned: bool, tmp_path: Path) -> None:
+    """A process that leaves the initialisation to the first one has joined none."""
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
+    text = in_processes("    torch.multiprocessing.spawn(run, args=(args,), nprocs=2)\n" if spawned else SPAWNED)
+    tried = "    try:\n        main(rank, args)\n    finally:\n        dist.destroy_process_group()\n"
+    run = f"def run(rank, args):\n{tried}\n\n"
+    text = swapped(text, ('if __name__ == "__main__":\n', f'{run}if __name__ == "__main__":\n'))
+    result = train(tmp_path, text.replace("target=main", "target=run"))
+    assert len(rounds(result)) == 2
+    assert result.stdout.count("the script fails while it leaves (AssertionError: Process group cannot be None") == 1
+    assert "Traceback" not in result.stdout
+
+
 DATA_PARALLEL = swapped(
     DDP,
     ("import torch.distributed as dist\n", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 import libcst as cst
 
@@ -13,7 +14,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, receiver
 from retrofit.survey.order import may_lack_value, runs_always
-from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
 from retrofit.survey.scores.for_the_end import kept_for_end
@@ -390,8 +391,8 @@ def _summed_up(index: Index, loop: EpochLoop, measured: list[Statement], makers:
     gathered = {b.target for b in within}
     gathered |= {name for held in kept if passes in index.statement(held).path and (name := dotted(held))}
     later = [one for one in makers if any(one in part.following for part in passes.path if part in inside)]
-    bound = [b.statement for b in index.bindings if b.value is not None and mentions(b.value, gathered)]
-    return [one for one in later[-1:] if one in bound]
+    made = [(b, b.value) for b in index.bindings if b.statement in later[-1:] and b.value is not None]
+    return [b.statement for b, value in made if mentions(value, gathered) and not mentions(value, [b.target])]
 
 
 def _first_alone(index: Index, makers: list[Statement], name: str) -> list[Statement]:
@@ -506,7 +507,14 @@ def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement
     def is_counted(name: str) -> bool:
         given = given_in(index, flow, loop.statement, running, name)
         lasts = "." not in name or name.partition(".")[0] not in called
-        return name == loop.target or (lasts and all(map(increments, given)))
+        return name == loop.target or (lasts and all(increments(one) or flags(one) for one in given))
+
+    def flags(given: Binding) -> bool:
+        """Whether a name says in each turn how many there have been: `last = step == steps`."""
+        value = given.value
+        if not isinstance(value, (cst.Comparison, cst.BooleanOperation)) or mentions(value, [given.target]):
+            return False
+        return given.statement.parent is loop.statement and by_count(value)
 
     def by_count(test: cst.BaseExpression) -> bool:
         plain = not any(isinstance(one, (cst.Call, cst.Subscript)) for one in nodes_in(test))
@@ -515,7 +523,8 @@ def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement
     def ends(part: Statement) -> bool:
         tests = [test for test, _ in index.guards(part.node) if loop.statement in index.statement(test).path[:-1]]
         shared = [test for test in tests if index.statement(test) not in place.around]
-        handles = any(isinstance(one, cst.ExceptHandler) for one in index.ancestors(part.node))
+        around = takewhile(lambda one: one is not loop.node, index.ancestors(part.node))
+        handles = any(isinstance(one, cst.ExceptHandler) for one in around)
         return not handles and all(map(by_count, tests)) and not any(by_rank(index, flow, one, part) for one in shared)
 
     return [part for part in behind if ends(part)]

@@ -63,8 +63,8 @@ def _pai_options() -> tuple[bool, str | None, list[str]]:
 
 
 def _pai_stand_back() -> NoReturn:
-    """Leave the initialisation run to rank 0."""
-    _pai.left = True
+    """Leave the initialisation run to rank 0, also where the script's clean-up fails, as without a process group."""
+    _pai.left, _pai.exit_status = True, 0
     _pai_exit_once(0)
 
 

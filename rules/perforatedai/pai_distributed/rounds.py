@@ -149,6 +149,8 @@ def _pai_run_to_end(process: multiprocessing.process.BaseProcess) -> None:
     try:
         _pai_run_process(process)
     except Exception as error:
+        if _pai.exit_status is not None:
+            sys.exit(1)  # which tells it, and leaves as it was to
         _pai_end_nonetheless(error, error.__traceback__)
         raise
 
