@@ -31,6 +31,11 @@ SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc\n"
         pytest.param("stop = False\nif rank == 0:\n    stop = acc > 0.9\nif stop:\n    break", id="by a name"),
         pytest.param("if rank == 0:\n    waited += 1\ndone = waited > 3\nif done:\n    break", id="by a counter"),
         pytest.param("if rank == 0:\n    stopper(acc)\nif stopper.over:\n    break", id="by an object"),
+        pytest.param(
+            "if rank == 0:\n    if acc > kept:\n        kept, waited = acc, 0\n    else:\n        waited += 1\n"
+            "if waited > 3:\n    break",
+            id="by a patience",
+        ),
     ],
 )
 def test_a_break_of_some_ranks_is_made_one_of_all(tmp_path: Path, ended: str) -> None:
@@ -61,6 +66,7 @@ def test_what_else_ends_the_training_of_some_ranks_is_told(tmp_path: Path, left:
     [
         "if acc > 0.9:\n    break",
         "if rank == 0:\n    print(acc)\nif epoch > 5:\n    break",
+        "if rank == 0:\n    kept = max(acc, best)\nif acc < 0.1:\n    waited += 1\nif waited > 3:\n    break",
         "if rank == 0:\n    stop = acc > 0.9\nflags = [stop]\ndist.broadcast_object_list(flags)\nstop = flags[0]\n"
         "if stop:\n    break",
         "flag = torch.zeros(1)\nif rank == 0:\n    flag += 1\ndist.broadcast(flag, 0)\nif flag > 0:\n    break",

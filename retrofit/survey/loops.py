@@ -528,10 +528,11 @@ def called_in(index: Index, flow: Flow, *blocks: Statement) -> set[Scope]:
     found: set[Scope] = set()
     waiting = [call for block in blocks for call in index.calls_in(block)]
     while waiting:
-        function = flow.called(waiting.pop())
-        if function is not None and function not in found:
-            found.add(function)
-            waiting += index.calls_of(function)
+        call = waiting.pop()
+        function = flow.called(call)
+        run = {*flow.overriding(call), *([] if function is None else [function])} - found
+        found |= run
+        waiting += [further for one in run for further in index.calls_of(one)]
     return found
 
 
