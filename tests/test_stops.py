@@ -31,6 +31,11 @@ SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc\n"
         pytest.param("stop = False\nif rank == 0:\n    stop = acc > 0.9\nif stop:\n    break", id="by a name"),
         pytest.param("if rank == 0:\n    waited += 1\ndone = waited > 3\nif done:\n    break", id="by a counter"),
         pytest.param("if rank == 0:\n    stopper(acc)\nif stopper.over:\n    break", id="by an object"),
+        pytest.param(
+            "if rank == 0:\n    if acc > kept:\n        kept, waited = acc, 0\n    else:\n        waited += 1\n"
+            "if waited > 3:\n    break",
+            id="by a patience",
+        ),
     ],
 )
 def test_a_break_of_some_ranks_is_made_one_of_all(tmp_path: Path, ended: str) -> None:
@@ -61,6 +66,7 @@ def test_what_else_ends_the_training_of_some_ranks_is_told(tmp_path: Path, left:
     [
         "if acc > 0.9:\n    break",
         "if rank == 0:\n    print(acc)\nif epoch > 5:\n    break",
+        "if rank == 0:\n    kept = max(acc, best)\nif acc < 0.1:\n    waited += 1\nif waited > 3:\n    break",
         "if rank == 0:\n    stop = acc > 0.9\nflags = [stop]\ndist.broadcast_object_list(flags)\nstop = flags[0]\n"
         "if stop:\n    break",
         "flag = torch.zeros(1)\nif rank == 0:\n    flag += 1\ndist.broadcast(flag, 0)\nif flag > 0:\n    break",
@@ -73,6 +79,87 @@ def test_an_end_of_all_ranks_stays(tmp_path: Path, ended: str) -> None:
     (loop,) = survey_of(text).loops
     assert loop.stops == []
     assert "stop_training" not in rewritten(plan_of(tmp_path, text))
+
+
+#: A training that hands its score over among its batches, as it does when it is measured.
+AMONG_BATCHES = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Stopper:
+    def __init__(self):
+        self.over, self.best = False, 0
+    def __call__(self, acc):
+        self.over = acc < self.best
+
+stopper, step, best, bad, stop, rank = Stopper(), 0, 0, 0, False, dist.get_rank()
+model = DDP(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while step < 900:
+    for x in loader:
+        HEAD
+        model(x).mean().backward()
+        optimizer.step()
+        step += 1
+        if rank == 0 and step % 10 == 0:
+            acc = evaluate(model)
+            if acc > best:
+                best = acc
+            MEASURED
+    EPOCH
+"""
+
+
+def among_batches(measured: str, epoch: str, head: str = "pass") -> str:
+    """Return such a training with statements where it has measured, at the end of an epoch and before a batch."""
+    parts = (("MEASURED", measured, 12), ("EPOCH", epoch, 4), ("HEAD", head, 8))
+    text = AMONG_BATCHES
+    for word, one, depth in parts:
+        text = text.replace(word, one.replace("\n", "\n" + " " * depth))
+    return text
+
+
+@pytest.mark.parametrize(
+    ("measured", "epoch", "head"),
+    [
+        pytest.param("stopper(acc)\nif stopper.over:\n    break", "if stopper.over:\n    break", "pass", id="object"),
+        pytest.param("if acc < best:\n    stop = True\n    break", "if stop:\n    break", "pass", id="name"),
+        pytest.param("stopper(acc)", "if stopper.over:\n    break", "if stopper.over:\n    break", id="next"),
+    ],
+)
+def test_a_break_by_way_of_the_batches_does_not_leave_the_hand_over_out(
+    tmp_path: Path, measured: str, epoch: str, head: str
+) -> None:
+    plan = plan_of(tmp_path, among_batches(measured, epoch, head))
+    assert plan.questions == []
+    assert [note for note in plan.notes if note.code == "PAI027"] == []
+    after = rewritten(plan)
+    assert after.count("pai_distributed.stop_training()\n") == 2
+    assert "break\n" not in after
+
+
+@pytest.mark.parametrize(
+    ("measured", "epoch", "head", "told"),
+    [
+        pytest.param("if acc < best:\n    break", "pass", "pass", True, id="of the batches alone"),
+        pytest.param(
+            "stop = acc < best\nif step == 40:\n    break", "if stop and step > 9:\n    break", "pass", True, id="apart"
+        ),
+        pytest.param("stopper(acc)", "pass", "if step == 900:\n    break", False, id="of all ranks"),
+        pytest.param("for _ in some:\n    break", "pass", "pass", False, id="of another loop"),
+    ],
+)
+def test_a_break_of_the_batches_alone_stays_and_is_told_where_some_ranks_come_to_no_hand_over(
+    tmp_path: Path, measured: str, epoch: str, head: str, told: bool
+) -> None:
+    text = among_batches(measured, epoch, head)
+    plan = plan_of(tmp_path, text)
+    assert rewritten(plan).count("stop_training") == (epoch != "pass")
+    notes = [note for note in plan.notes if note.code == "PAI027"]
+    lines = [number for number, one in enumerate(text.splitlines(), 1) if one == " " * 16 + "break"]
+    assert [note.line for note in notes] == (lines if told else [])
+    assert all("before they hand the score over" in note.message for note in notes)
 
 
 #: Epochs that a generator yields, each with its score, and what goes through them.

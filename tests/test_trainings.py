@@ -2265,3 +2265,48 @@ def test_what_chooses_a_training_without_the_wrapper_is_told(tmp_path: Path, cho
     (question,) = plan_of(tmp_path, BESIDE_A_WRAPPED_ONE.replace("CHOICE", choice), Options(mode="max")).questions
     assert question.code == "PAI102"
     assert says in question.message
+
+
+#: A loop of a base class that counts in what the class overrides of which the object is made.
+OVERRIDDEN = """
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+class Base:
+    def __init__(self, model):
+        self.model, self.step, self.calls = model, 0, 0
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    def advance(self):
+        self.model(draw()).mean().backward()
+        self.optimizer.step()
+        self.step += 1
+    def train(self, best=0):
+        while self.step < 900:
+            self.advance()
+            if self.step % 10 == 0:
+                acc = evaluate(self.model)
+                if acc > best:
+                    best = acc
+
+class Trainer(Base):
+    def advance(self):
+        for _ in range(2):
+            self.model(draw()).mean().backward()
+        self.optimizer.step()
+        COUNT
+
+Trainer(DistributedDataParallel(Net())).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "target"),
+    [
+        ("self.step += 1", ["self.step"]),
+        pytest.param("self._end()\n    def _end(self):\n        self.step += 1", ["self.step"], id="by a further one"),
+        pytest.param("self.calls += 1", [], id="another counter"),
+        pytest.param("pass\n    def restore(self):\n        self.step += 1", [], id="not in the loop"),
+    ],
+)
+def test_a_counter_may_be_raised_in_a_method_that_a_subclass_overrides(count: str, target: list[str]) -> None:
+    assert [loop.target for loop in survey_of(OVERRIDDEN.replace("COUNT", count)).loops] == target

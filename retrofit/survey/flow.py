@@ -116,22 +116,23 @@ class Flow(Origins):
             if read in self._properties and around is not None:
                 self._callers[read].append(around)
 
+    def overriding(self, call: cst.Call) -> list[Scope]:
+        """Return the methods of subclasses that a call `self.method()` runs where the object is one of theirs."""
+        holder, name = self.index.scope_of(call).enclosing_class, dotted(call.func) or ""
+        if holder is None or not name.startswith("self.") or name.count(".") > 1:
+            return []
+        method = name.removeprefix("self.")
+        heirs = [c.inner[method] for c in self._classes_with[method] if holder in self.lineage(c)[1:]]
+        return [heir for heir in heirs if heir not in self._properties]
+
     def _called_by_name(self, call: cst.Call) -> list[Scope]:
         """Return the functions that a call may run, as far as its name tells: of `self.method()` each subclass's too.
 
         A closure that is handed to `optimizer.step` is run there.
         """
-        scope = self.index.scope_of(call)
-        name = dotted(call.func) or ""
-        function = self._named[call]
-        if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
-            holder, method = scope.enclosing_class, name.removeprefix("self.")
-            heirs = [c.inner[method] for c in self._classes_with[method] if holder in self.lineage(c)[1:]]
-            heirs = [heir for heir in heirs if heir not in self._properties]
-            if found := list(dict.fromkeys([*([] if function is None else [function]), *heirs])):
-                return found
-        if function is not None:
-            return [function]
+        scope, function = self.index.scope_of(call), self._named[call]
+        if found := list(dict.fromkeys([*([] if function is None else [function]), *self.overriding(call)])):
+            return found
         runs = [self._function(given, scope) for given in self._given[call]]
         return [function for function in runs if function is not None] or self._chosen_to_run(call)
 

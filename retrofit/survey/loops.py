@@ -528,10 +528,11 @@ def called_in(index: Index, flow: Flow, *blocks: Statement) -> set[Scope]:
     found: set[Scope] = set()
     waiting = [call for block in blocks for call in index.calls_in(block)]
     while waiting:
-        function = flow.called(waiting.pop())
-        if function is not None and function not in found:
-            found.add(function)
-            waiting += index.calls_of(function)
+        call = waiting.pop()
+        function = flow.called(call)
+        run = {*flow.overriding(call), *([] if function is None else [function])} - found
+        found |= run
+        waiting += [further for one in run for further in index.calls_of(one)]
     return found
 
 
@@ -646,11 +647,20 @@ def _asks_recipe(index: Index, test: cst.BaseExpression) -> bool:
 
 def turns_begun_by(index: Index, loop: Statement) -> list[Statement]:
     """Return every `continue` of a loop."""
+    return _jumps(index, loop, cst.Continue)
+
+
+def left_at(index: Index, loop: Statement) -> list[Statement]:
+    """Return every `break` of a loop."""
+    return _jumps(index, loop, cst.Break)
+
+
+def _jumps(index: Index, loop: Statement, kind: type[cst.Break | cst.Continue]) -> list[Statement]:
     inside, simple = range(loop.order, loop.last + 1), (cst.SimpleStatementLine, cst.SimpleStatementSuite)
     return [
         part
         for part in index.statements
-        if part.order in inside and isinstance(part.node, simple) and isinstance(part.node.body[-1], cst.Continue)
+        if part.order in inside and isinstance(part.node, simple) and isinstance(part.node.body[-1], kind)
         if _loop_of(index, part) is loop
     ]
 

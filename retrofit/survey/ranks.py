@@ -210,25 +210,25 @@ def ranks_at(
         spawns: the calls that start the ranks, such as `mp.spawn(main_worker, ...)`.
         known: the same of functions, as far as it is told.
     """
+    unclear = False  # a choice may be of some ranks, which the choices around it may still tell
     for part in (statement, *statement.around):
         told: Ranks | Literal[""] = _held_back(index, flow, part)
-        if told:
-            return told
         outer = part.parent
-        if outer is not None and isinstance(outer.node, cst.If):
+        if not told and outer is not None and isinstance(outer.node, cst.If):
             told = _branch(index, flow, outer, part)
-            if told:
-                return told
+        if told == "first" or (told in ("others", "all") and not unclear):
+            return told
+        unclear = unclear or told != ""
     scope = statement.scope
     if scope.kind == "module":
-        return "unknown" if spawns else "all"
+        return "unknown" if spawns or unclear else "all"
     if scope.kind != "function":
         return "unknown"
     known = {} if known is None else known
     if scope not in known:
         known[scope] = "unknown"  # where it calls itself
         known[scope] = _ranks_of(index, flow, scope, spawns, known)
-    return known[scope]
+    return "unknown" if unclear and known[scope] != "first" else known[scope]
 
 
 def _ranks_of(index: Index, flow: Flow, scope: Scope, spawns: Collection[cst.Call], known: dict[Scope, Ranks]) -> Ranks:

@@ -259,7 +259,7 @@ def survey(
         loop.partings = find_partings(index, flow, loop) if script.kind == "ddp" else []
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.joins = find_joins(index, flow, loop) if script.kind == "ddp" else []
-        loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
+        loop.stops = find_stops(index, flow, loop, script.scores) if script.kind == "ddp" else []
         loop.stops += find_early_ends(index, loop, script.scores)
     note_calls_again(script.loops, origins, flow)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None

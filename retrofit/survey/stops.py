@@ -8,8 +8,9 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.loops import left_at
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import dotted, leaves, names_in, nodes_in
+from retrofit.survey.nodes import dotted, last_of, leaves, names_in, nodes_in
 from retrofit.survey.ranks import of_some, ranks_at
 from retrofit.survey.scopes import Binding
 from retrofit.survey.sites.loop import EpochLoop, Stop
@@ -19,14 +20,33 @@ from retrofit.survey.sites.score import Score
 _DEPTH = 3
 
 
-def find_stops(index: Index, flow: Flow, loop: EpochLoop) -> list[Stop]:
-    """Return what leaves an epoch loop, or the condition of its head, where some ranks may do so and others not."""
+def find_stops(index: Index, flow: Flow, loop: EpochLoop, scores: list[Score]) -> list[Stop]:
+    """Return what leaves an epoch loop, or the condition of its head, where some ranks may do so and others not.
+
+    So does a `break` of a loop in it that hands the score over, where an end of the epoch loop is by the same: if it
+    stayed, that loop would be left before it comes to the hand-over at which all are to end. Any other one is told.
+    """
     shared = _shared(index, flow, loop)
-    return [
-        Stop(node=node, index=index)
-        for node in loop.leaving
-        if any(_parts(test, index, flow, loop, shared) for test in _conditions(index, node, loop))
-    ]
+
+    def alone(node: cst.CSTNode) -> bool:
+        return any(_parts(test, index, flow, loop, shared) for test in _conditions(index, node, loop))
+
+    found = [Stop(node=node, index=index) for node in loop.leaving if alone(node)]
+    ended = [one.node for one in found if isinstance(one.node, cst.Break)]
+    tests = [test for node in ended for test in _conditions(index, node, loop)]
+    asked = {name for test in tests for name in names_in(test, called=False)}
+    telling = {name for name in asked if _is_of_some(name, index, flow, loop, shared, _DEPTH)}
+    for report in (index.statement(one.anchors["report"]) for one in scores if one.anchors["loop"] is loop.node):
+        turns = [part for part in report.path[:-1] if part in loop.inner]
+        for part in (one for turn in turns for one in left_at(index, turn)):
+            known = {b.target for early in part.siblings for b in index.bound_in(early)}
+            known.update(name for test, _ in list(index.guards(part.node))[:1] for name in names_in(test, called=False))
+            node = last_of(part.node)
+            if node is not None and not telling.isdisjoint(known):
+                found.append(Stop(node=node, index=index))
+            elif node is not None and part.order <= report.last and alone(node):
+                found.append(Stop(node=node, index=index, skips=index.place(report.node, loop.file)))
+    return found
 
 
 def find_early_ends(index: Index, loop: EpochLoop, scores: list[Score]) -> list[Stop]:
@@ -76,15 +96,19 @@ def _parts(
     """Whether a condition may hold on some ranks only: it asks for the rank, or for what some ranks alone are given."""
     if of_some(flow, test):
         return True
-    for name in names_in(test, called=False) if depth else ():
-        variable = flow.member(name, loop.scope)
-        given = [] if variable in shared else _given(name, variable, index, flow, loop)
-        if any(ranks_at(index, flow, one.statement) in ("first", "others") for one in given):
-            return True
-        made = [one.value for one in given if one.value is not None and not isinstance(one.value, cst.Call)]
-        if any(_parts(value, index, flow, loop, shared, depth - 1) for value in made if dotted(value) != name):
-            return True
-    return False
+    return any(
+        depth > 0 and _is_of_some(name, index, flow, loop, shared, depth) for name in names_in(test, called=False)
+    )
+
+
+def _is_of_some(name: str, index: Index, flow: Flow, loop: EpochLoop, shared: set[Variable], depth: int) -> bool:
+    """Whether some ranks alone give a name its value."""
+    variable = flow.member(name, loop.scope)
+    given = [] if variable in shared else _given(name, variable, index, flow, loop)
+    if any(ranks_at(index, flow, one.statement) in ("first", "others") for one in given):
+        return True
+    made = [one.value for one in given if one.value is not None and not isinstance(one.value, cst.Call)]
+    return any(_parts(value, index, flow, loop, shared, depth - 1) for value in made if dotted(value) != name)
 
 
 def _given(name: str, variable: Variable, index: Index, flow: Flow, loop: EpochLoop) -> list[Binding]:

@@ -33,10 +33,12 @@ class Stop(Site):
     Attributes:
         report: where the epoch loop hands the score of that turn over then, which is left before; "" for the others.
         cuts: whether more of such a turn would follow.
+        skips: where a turn hands its score over that some ranks leave before, with their batches alone; "" for others.
     """
 
     report: str = ""
     cuts: bool = False
+    skips: str = ""
 
 
 @dataclass(eq=False, kw_only=True)
