@@ -217,8 +217,8 @@ def survey(
     script.parsers = find_parsers(index, flow)
     reading = first_reading(index, flow)
     script.anchors |= {"reading": reading.node} if reading is not None else {}
-    namespaces = Namespaces(index, flow)
-    script.handed_on = namespaces.handed_on() if script.parsers else []
+    namespaces = Namespaces(index, flow, script.parser.reading if script.parser else [])
+    script.handed_on = namespaces.handed_on()
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
     numbers = Numbers(flow)
@@ -290,7 +290,7 @@ def survey(
     wrapped = flow.closure({one for built, _ in groups for one in built})
     script.besides = find_besides(origins, wrapped, script.loops, flow)
     script.chosen = chosen_by(index, flow, script.besides, script.wrappers)
-    if script.parsers and not script.handed_on:
+    if script.own_options:
         script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)
     for _, site in script.sites():
         if site is not script:
