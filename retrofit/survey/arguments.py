@@ -152,7 +152,8 @@ def _whole(call: cst.Call, flow: Flow) -> bool:
 
 def _of_another(index: Index, flow: Flow, call: cst.Call, family: set[Origin]) -> bool:
     """Whether a reading may be of a parser that is none of a family, and not made of one: `added = add_to(parser)`."""
-    others = [one.node for one in _meant(index, flow, call) - family if isinstance(one.node, cst.Call)]
+    made = [one for one in _meant(index, flow, call) - family if not flow.inside(one)]
+    others = [one.node for one in made if isinstance(one.node, cst.Call)]
     given = [(arg.value, index.scope_of(one)) for one in others for arg in one.args]
     return bool(others) and all(family.isdisjoint(flow.deep_origins(value, scope)) for value, scope in given)
 
