@@ -875,7 +875,6 @@ def test_a_training_by_steps_that_a_setting_chooses_instead_of_one_by_epochs_is_
     [
         pytest.param("    val_loss = self.validate()\n\nparser", "    print(number)\n\nparser", id="unmeasured"),
         pytest.param("else:\n    trainer", "if args.mode:\n    trainer", id="before it"),
-        pytest.param("    trainer.by_steps()\nelse", "    raise ValueError\nelse", id="not at all"),
     ],
 )
 def test_steps_beside_the_epochs_are_none_of_several_trainings_otherwise(old: str, new: str) -> None:
