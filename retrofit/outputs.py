@@ -177,8 +177,8 @@ def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
     """Return the launcher, and where the choice comes from.
 
     A script that spawns its own workers, always or as the only way, or is one process by itself, is run by plain
-    python; one that takes `--local_rank` is started by torch.distributed.launch, which passes it; any other by
-    torchrun.
+    python; one that takes `--local_rank` is started by torch.distributed.launch, which passes it, but for one where
+    another parser would end it at that; any other by torchrun.
     """
     if options.program:
         return options.program, options.origin("launcher")
@@ -188,7 +188,9 @@ def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
         return "python", f"{script.spawning.place()} spawns the workers"
     if script.lone is not None:
         return "python", f"{script.lone.place()} begins a process group of one process"
-    for option in script.local_ranks[:1]:
+    taking = [parser for parser in script.parsers if parser.takes_number]
+    ended = taking and any(parser.strict and parser not in taking for parser in script.parsers)
+    for option in script.local_ranks[: not ended]:
         return "launch", f"an option at {option.place()} is --local_rank"
     return "torchrun", "default"
 

@@ -131,6 +131,97 @@ def test_the_options_go_to_the_parser_that_a_block_adds_others_to_if_it_is_no_la
     assert new.partition("'--pai_load_folder'")[2].index(before) < 200
 
 
+_FIRST = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--rank')\n"
+
+SEVERAL = {
+    "one before it of that name": (_FIRST + "FLAGS = parser.parse_args()\n", ""),
+    "a list of all words": (_FIRST + "FLAGS = parser.parse_args(sys.argv[1:])\n", ""),
+    "where a function says what is read": (
+        _FIRST + "def read(argv=None):\n    return parser.parse_args(argv)\nread()\n",
+        "",
+    ),
+    "where a module is imported": ("from options import FLAGS\n", _FIRST + "FLAGS = parser.parse_args()\n"),
+    "a class of its own": ("class Own(argparse.ArgumentParser):\n    pass\nFLAGS = Own().parse_args()\n", ""),
+}
+
+
+@pytest.mark.parametrize(("head", "options"), SEVERAL.values(), ids=SEVERAL)
+def test_the_helper_takes_the_options_where_another_parser_reads_the_whole_command_line_too(
+    tmp_path: Path, head: str, options: str
+) -> None:
+    """Each would end the script at what it does not know."""
+    (tmp_path / "options.py").write_text(options)
+    (tmp_path / "train.py").write_text(f"import argparse\nimport sys\n\n{head}\n{SCRIPT}")
+    [new] = [one.after.decode() for one in plan_of_project(tmp_path / "train.py").files if one.path.name == "train.py"]
+    assert "--perforate_model_parallel'" not in new
+    assert new.index("pai_distributed.take_options()") < new.index(head.splitlines()[-1])
+    assert "pai_distributed.load_latest_switch(model, pai_distributed.load_folder())" in new
+
+
+def test_the_helper_takes_the_options_where_a_condition_chooses_the_parser(tmp_path: Path) -> None:
+    other = "    if quick:\n        parser = argparse.ArgumentParser()\n        parser.add_argument('--one')\n"
+    new = rewritten(plan_of(tmp_path, "quick = 0\n" + swapped(SCRIPT, (_PARSED, other + _PARSED))))
+    assert new.index("pai_distributed.take_options()") < new.index("parse_args()")
+    assert "args.perforate_model_parallel" not in new
+
+
+BESIDE = {
+    "what it knows": ("FLAGS, rest = parser.parse_known_args()\n", ""),
+    "words of its own": ("FLAGS = parser.parse_args(['--rank', '1'])\n", ""),
+    "what another left over": ("FLAGS, rest = parser.parse_known_args()\nFLAGS = parser.parse_args(rest)\n", ""),
+    "in a module's own run": ("import options\n", "if __name__ == '__main__':\n    FLAGS = parser.parse_args()\n"),
+    "in a function that nothing calls": ("def read():\n    return parser.parse_args()\n", ""),
+    "by what a library adds to it": ("", ""),
+}
+
+
+@pytest.mark.parametrize(("head", "options"), BESIDE.values(), ids=BESIDE)
+def test_the_scripts_own_parser_has_them_where_another_one_reads_a_part(
+    tmp_path: Path, head: str, options: str
+) -> None:
+    """And they are read of its own namespace."""
+    (tmp_path / "options.py").write_text(_FIRST + options)
+    more = "    parser = library.add_arguments(parser)\n" if not head else ""
+    text = swapped(SCRIPT, (_PARSED, more + _PARSED))
+    (tmp_path / "train.py").write_text(f"import library\n{_FIRST}{head}\n{text}")
+    [new] = [one.after.decode() for one in plan_of_project(tmp_path / "train.py").files if one.path.name == "train.py"]
+    assert "take_options" not in new
+    assert new.index("def main()") < new.index("'--perforate_model_parallel'")
+    assert "pai_distributed.load_latest_switch(model, args.pai_load_folder)" in new
+
+
+@pytest.mark.parametrize(
+    ("read", "option", "launcher"),
+    [
+        pytest.param("parse_args()", "'--lr'", "torchrun", id="one does not know it"),
+        pytest.param("parse_args()", "'--local_rank'", "launch", id="both know it"),
+        pytest.param("parse_known_args()[0]", "'--lr'", "launch", id="one passes over it"),
+    ],
+)
+def test_a_process_is_told_its_number_by_an_option_where_all_parsers_take_it(
+    tmp_path: Path, read: str, option: str, launcher: str
+) -> None:
+    head = (
+        f"import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument({option})\nFLAGS = parser.{read}\n"
+    )
+    text = swapped(
+        SCRIPT,
+        ("    parser.add_argument('--lr'", "    parser.add_argument('--local_rank')\n    parser.add_argument('--lr'"),
+    )
+    plan = plan_of(tmp_path, head + text)
+    [started] = [one.after.decode() for one in plan.files if one.path.name == "train_distributed.sh"]
+    assert f"\nLAUNCHER=${{LAUNCHER:-{launcher}}}\n" in started
+
+
+def test_they_are_read_of_no_namespace_of_another_parser(tmp_path: Path) -> None:
+    lines = (_PARSED, "    print(parser.parse_args())\n"), ("args.lr", "FLAGS.lr"), ("args.epochs", "FLAGS.epochs")
+    head = _FIRST + "FLAGS, rest = parser.parse_known_args()\n"
+    new = rewritten(plan_of(tmp_path, head + swapped(SCRIPT, *lines)))
+    assert "'--perforate_model_parallel'" in new
+    assert "FLAGS.perforate_model_parallel" not in new
+    assert "if pai_distributed.initializing():" in new
+
+
 def test_so_where_nothing_is_kept_of_it(tmp_path: Path) -> None:
     text = swapped(
         SCRIPT,

@@ -816,6 +816,73 @@ def test_trainings_in_two_branches_may_be_several(old: str, new: str) -> None:
     assert len(survey_of(IN_BRANCHES.replace(old, new).replace("HEAD", "args.find_rate")).loops) == 2
 
 
+BY_SETTING = """
+import argparse
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    def train_step(self, x):
+        self.optimizer.zero_grad()
+        self.model(x).mean().backward()
+        self.optimizer.step()
+
+    def validate(self):
+        self.model.eval()
+        val_loss = sum(float(self.model(x)) for x in val)
+        self.model.train()
+        return val_loss
+
+    def by_epochs(self):
+        for epoch in range(9):
+            for x in loader:
+                self.train_step(x)
+            val_loss = self.validate()
+
+    def by_steps(self):
+        for number in range(1, 99):
+            self.train_step(next(batches))
+            if number % 9 == 0:
+                val_loss = self.validate()
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mode", default="step")
+args = parser.parse_args()
+model = DDP(Net())
+trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1))
+if args.mode == "step":
+    trainer.by_steps()
+else:
+    trainer.by_epochs()
+"""
+
+
+def test_a_training_by_steps_that_a_setting_chooses_instead_of_one_by_epochs_is_asked_about(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, BY_SETTING).questions
+    assert question.code == "PAI104"
+    assert "line 22 (if `not (args.mode == 'step')`), line 28 (if `args.mode == 'step'`)" in question.message
+    assert "--model NAME: by_epochs.model or by_steps.model" in question.message
+    for chosen, line in (("by_epochs", 21), ("by_steps", 27)):
+        (loop,) = survey_of(BY_SETTING, model=f"{chosen}.model").loops
+        assert loop.line == line
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("    val_loss = self.validate()\n\nparser", "    print(number)\n\nparser", id="unmeasured"),
+        pytest.param("else:\n    trainer", "if args.mode:\n    trainer", id="before it"),
+    ],
+)
+def test_steps_beside_the_epochs_are_none_of_several_trainings_otherwise(old: str, new: str) -> None:
+    """As those that measure how fast the model is, or warm it up."""
+    assert BY_SETTING.count(old) == 1
+    assert [loop.line for loop in survey_of(BY_SETTING.replace(old, new)).loops] == [21]
+
+
 AGAIN = f"""
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

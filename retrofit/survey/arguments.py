@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 
 import libcst as cst
 
@@ -117,7 +117,7 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     options: set[str] = set()
     for call, group in index.method_calls("add_argument"):
         held = flow.deep_origins(group, index.scope_of(call))
-        if family.isdisjoint(held) or _taken_over(index, flow, call, family):
+        if family.isdisjoint(held) or family.isdisjoint(_meant(index, flow, call)):
             continue
         options.update(str(name) for name in spellings(call))
         if Origin(construction) not in held:
@@ -126,16 +126,36 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
         if here is not None and here.index > last.index:
             last = here
     target = next((b.target for b in index.bindings if b.value is construction), "parser")
-    parser = Parser(node=last.node, index=index, target=target, options=frozenset(options))
-    reading = [
-        call
-        for call, parsing in index.method_calls(*PARSE_METHODS)
-        if _reads(call, flow) and Origin(construction) in flow.deep_origins(parsing, index.scope_of(call))
-    ]
+    calls = [(call, name) for call, name in index.method_calls(*PARSE_METHODS) if _reads(call, flow)]
+    other = [call for call, _ in calls if _of_another(index, flow, call, family)]
+    own = [call for call, name in calls if Origin(construction) in flow.deep_origins(name, index.scope_of(call))]
+    reading = [call for call in own if call not in other]
+    parser = Parser(node=last.node, index=index, target=target, options=frozenset(options), reading=reading)
+    parser.alone = not any(_whole(call, flow) for call in other)
+    parser.strict = any(_whole(call, flow) for call in reading)
     elsewhere = [call for call in reading if index.file(call) is not index.entry]
     parser.early = any(index.scope_of(call).parent is None for call in elsewhere)
     parser.own = len(elsewhere) < len(reading)
     return parser
+
+
+def _whole(call: cst.Call, flow: Flow) -> bool:
+    """Whether a reading ends the script at what its parser does not know of all that the user gave."""
+    given, index = argument(call, "args", 0), flow.index
+    if method_name(call) == "parse_known_args":
+        return False
+    if given is None:
+        return True
+    made = [one.node for one in flow.deep_origins(given, index.scope_of(call)) if not isinstance(one.node, cst.Name)]
+    return not made or any(index.qualified(part) == "sys.argv" for one in made for part in nodes_in(one))
+
+
+def _of_another(index: Index, flow: Flow, call: cst.Call, family: set[Origin]) -> bool:
+    """Whether a reading may be of a parser that is none of a family, and not made of one: `added = add_to(parser)`."""
+    made = [one for one in _meant(index, flow, call) - family if not flow.inside(one)]
+    others = [one.node for one in made if isinstance(one.node, cst.Call)]
+    given = [(arg.value, index.scope_of(one)) for one in others for arg in one.args]
+    return bool(others) and all(family.isdisjoint(flow.deep_origins(value, scope)) for value, scope in given)
 
 
 def _family(index: Index, flow: Flow, construction: cst.Call) -> set[Origin]:
@@ -190,31 +210,36 @@ def find_rank_flags(index: Index) -> list[CallSite]:
     return [] if "LOCAL_RANK" in index.source.words() else [CallSite(node=call, index=index) for call in named]
 
 
-def _taken_over(index: Index, flow: Flow, call: cst.Call, family: set[Origin]) -> bool:
-    """Whether the name that an argument is added to means a later parser there: `config_parser = parser = ...`."""
-    here = index.statement(call)
-    before = {early for part in (here, *here.around) for early in (part, *part.preceding)}
-    earlier = [
-        binding
-        for binding in index.bindings
-        if binding.target == dotted(receiver(call)) and binding.statement in before
+def _meant(index: Index, flow: Flow, call: cst.Call) -> Set[Origin]:
+    """Return what the name means there that a method is called of: the later one of `config_parser = parser = ...`."""
+    here, parser = index.statement(call), receiver(call)
+    before = {early for part in (here, *here.around) for early in part.preceding}
+    named = [
+        one for one in index.bindings if one.target == dotted(parser) and not before.isdisjoint(one.statement.path)
     ]
-    latest = max(earlier, key=lambda binding: binding.statement.order, default=None)
-    if latest is None or not isinstance(latest.value, cst.Call):
-        return False
-    return family.isdisjoint(flow.through(flow.origins(latest.value, here.scope, latest.item)))
+    always = [one.statement.order for one in named if one.statement in before]
+    latest = [one for one in named if always and one.statement.order >= max(always)]  # and what blocks may change
+    values = [(one.value, one.item) for one in latest if isinstance(one.value, cst.Call)]
+    if values and len(values) == len(latest):
+        return set(flow.through([made for one, item in values for made in flow.origins(one, here.scope, item)]))
+    return flow.deep_origins(parser, here.scope) if parser is not None else set()
 
 
 class Namespaces:
-    """Knows under which name the parsed command line is in scope."""
+    """Knows under which name the parsed command line is in scope.
 
-    def __init__(self, index: Index, flow: Flow) -> None:
+    Args:
+        reading: what parses it by the parser that has the two options.
+    """
+
+    def __init__(self, index: Index, flow: Flow, reading: Collection[cst.CSTNode]) -> None:
         self._index = index
         self._flow = flow
+        self._reading = reading
         self._origins = {
             Origin(call, item)
             for call in index.calls
-            if _reads(call, flow) and not self._is_replaced(index.target_of(call), index.scope_of(call), [call])
+            if call in reading and not self._is_replaced(index.target_of(call), index.scope_of(call), [call])
             for item in ((0,) if method_name(call) == "parse_known_args" else (None,))
         } | self._returned()
         self._known: dict[Scope, str | None] = {}
@@ -226,10 +251,10 @@ class Namespaces:
         for node, scope in self._index.returns:
             value = node.value
             if isinstance(value, cst.Call) and method_name(value):
-                parses = method_name(value) == "parse_args" and _reads(value, self._flow)
+                parses = method_name(value) == "parse_args" and value in self._reading
             else:
                 made = [origin.node for origin in self._flow.origins(value, scope)] if value is not None else []
-                read = [node for node in made if isinstance(node, cst.Call) and _reads(node, self._flow)]
+                read = [node for node in made if node in self._reading]
                 parses = bool(read) and not self._is_replaced(dotted(value) or "", scope, read)
                 parses = parses and not self._is_dict(dotted(value) or "", scope)
             if parses:

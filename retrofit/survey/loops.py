@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 
 import libcst as cst
@@ -51,7 +51,13 @@ VALIDATES = re.compile(r"(^|_)(vali?|valid|validat\w*|eval|evaluat\w*|test|testi
 
 
 def find_loops(
-    index: Index, flow: Flow, backwards: list[Backward], decides: Callable[[EpochLoop], bool], *, staged: bool = False
+    index: Index,
+    flow: Flow,
+    backwards: list[Backward],
+    decides: Callable[[EpochLoop], bool],
+    *,
+    staged: bool = False,
+    without: Sequence[EpochLoop] = (),
 ) -> list[EpochLoop]:
     """Return the epoch loops, one in nearly every script.
 
@@ -60,9 +66,12 @@ def find_loops(
             Where nothing has two such loops, one that fetches its batches by itself counts.
         decides: whether something decides by the score of a loop's turns.
         staged: whether a loop counts in place of those that are each a stage of it.
+        without: loops that are known; what runs in them does not count.
     """
     found: dict[Statement, EpochLoop] = {}
     ways = [loops for backward in backwards for loops in flow.enclosing_loops(backward.statement)]
+    passed = {loop.statement for loop in without}
+    ways = [loops for loops in ways if passed.isdisjoint(loops)]
     ways = [loops for loops in ways if not any(_only_tries(index, part) for part in loops)] or ways
     ways = [loops for loops in ways if not _by_pieces(index, flow, loops, ways)]
     sites = {s: _epoch_loop(index, flow, s) for loops in ways for s in loops}

@@ -62,7 +62,7 @@ from retrofit.survey.models import (
 from retrofit.survey.nodes import last_name, mentions, nodes_in
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
-from retrofit.survey.order import apart_from_training, defines, may_lack_value
+from retrofit.survey.order import apart_from_training, defines, may_lack_value, ways_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.partings import find_partings
 from retrofit.survey.planned_counts import find_planned_counts
@@ -76,6 +76,7 @@ from retrofit.survey.scores.making import TRAINED, without_gradients
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained
 from retrofit.survey.scores.validation import runs_with_its_statement, validates_there
+from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.shares import find_joins, find_shares
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite
@@ -96,6 +97,7 @@ from retrofit.survey.trainings import (
     in_place_of,
     is_made_of,
     left_out,
+    measured_instead,
     note_calls_again,
     of_optimizer,
     of_other_models,
@@ -217,8 +219,8 @@ def survey(
     script.parsers = find_parsers(index, flow)
     reading = first_reading(index, flow)
     script.anchors |= {"reading": reading.node} if reading is not None else {}
-    namespaces = Namespaces(index, flow)
-    script.handed_on = namespaces.handed_on() if script.parsers else []
+    namespaces = Namespaces(index, flow, script.parser.reading if script.parser else [])
+    script.handed_on = namespaces.handed_on()
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
     numbers = Numbers(flow)
@@ -285,12 +287,13 @@ def survey(
     _tell_disorder(script, groups, origins, flow)
     _tell_builders(script)
     script.either_loop = exclude_one_another(script.loops, flow)
+    _tell_choice(script.loops if script.either_loop else [], flow)
     _tell_measures(script, index, flow)
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
     wrapped = flow.closure({one for built, _ in groups for one in built})
     script.besides = find_besides(origins, wrapped, script.loops, flow)
     script.chosen = chosen_by(index, flow, script.besides, script.wrappers)
-    if script.parsers and not script.handed_on:
+    if script.own_options:
         script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)
     for _, site in script.sites():
         if site is not script:
@@ -418,6 +421,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     deciding = partial(decides, index, flow, metric=choices.metric)
     loops = find_loops(index, flow, script.backwards, deciding, staged=True)
     loops = without_warm_ups(loops, flow, deciding)
+    loops += measured_instead(script.backwards, loops, flow, deciding)
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
     whole = [wrapper for wrapper in script.wrappers if not wrapper.part]
@@ -535,6 +539,22 @@ def _is_detour(nodes: Sequence[cst.CSTNode], why: str, script: Script, flow: Flo
         if node not in [site.node for site in script.detours]
     ]
     return bool(found)
+
+
+def _tell_choice(loops: Sequence[EpochLoop], flow: Flow) -> None:
+    """Note of epoch loops the condition by which a run comes to each and to no other."""
+    told = {
+        loop: [
+            _way_to(way.node, test, flow.index)
+            for ways in ways_to(loop.statement, flow).values()
+            for way in ways
+            for test in tests_around(way)
+        ]
+        for loop in loops
+    }
+    for loop in loops if len(loops) > 1 else ():
+        others = {one for other in loops if other is not loop for one in told[other]}
+        loop.taken = next((one for one in told[loop] if one not in others), "")
 
 
 def _way_to(node: cst.CSTNode, test: cst.BaseExpression, index: Index) -> str:

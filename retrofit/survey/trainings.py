@@ -13,7 +13,7 @@ from retrofit.survey.constructions import trains_another
 from retrofit.survey.flow import Flow
 from retrofit.survey.frameworks import engines
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, validation_at
+from retrofit.survey.loops import called_in, find_loops, validation_at
 from retrofit.survey.nodes import dotted, mentions, named_in
 from retrofit.survey.order import meeting_ways, ways_to
 from retrofit.survey.origins import Origin
@@ -150,6 +150,23 @@ def of_optimizer(loops: list[EpochLoop], name: str, flow: Flow) -> list[EpochLoo
         return loops
     kept[0].earlier += [one.place(kept[0]) for one in others if _before(one, kept[0], flow)]
     return kept
+
+
+def measured_instead(
+    backwards: list[Backward], loops: list[EpochLoop], flow: Flow, decides: Callable[[EpochLoop], bool]
+) -> list[EpochLoop]:
+    """Return the loops over steps that validate in a run which does not come to the epoch loops.
+
+    A setting may choose between both, so that neither is the training for itself.
+
+    Args:
+        backwards: the backward passes.
+        loops: the epoch loops.
+        decides: whether something decides by the score of a loop's turns.
+    """
+    found = find_loops(flow.index, flow, backwards, decides, without=loops) if loops else []
+    measured = [one for one in found if one.by_iteration and validation_at(flow.index, flow, one)]
+    return [one for one in measured if exclude_one_another([one, *loops], flow)]
 
 
 def trained_instead(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import libcst as cst
+
 from retrofit.survey.sites.base import Site
 
 
@@ -14,14 +16,25 @@ class Parser(Site):
     Attributes:
         target: the parser's variable.
         options: the option strings that it has.
+        reading: what reads the command line by it.
+        alone: whether no other one reads all of that, and would not know the options that are added to this one.
+        strict: whether it ends the script at what it does not know of all that the user gave.
         own: whether the entry script reads the command line by it.
         early: whether another file than the entry script reads the command line by it as it is imported.
     """
 
     target: str
     options: frozenset[str]
+    reading: list[cst.Call]
+    alone: bool = True
+    strict: bool = False
     own: bool = False
     early: bool = False
+
+    @property
+    def takes_number(self) -> bool:
+        """Whether a launcher may tell a process its number by an option of it."""
+        return not self.options.isdisjoint({"--local_rank", "--local-rank"})
 
     @property
     def facts(self) -> dict[str, object]:

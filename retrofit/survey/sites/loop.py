@@ -74,6 +74,7 @@ class EpochLoop(Site):
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
         tried: whether it runs only as one of several trials of a library.
+        taken: the condition by which a run takes it, where it takes one of several; "" where nothing tells.
         result: the code of what its function gives when it leaves the loop and not after it, "" for nothing.
     """
 
@@ -102,6 +103,7 @@ class EpochLoop(Site):
     resumed: list[str] = field(default_factory=list)
     repeated: str = ""
     tried: bool = False
+    taken: str = ""
     result: str = ""
 
     @property

@@ -386,6 +386,11 @@ class Script(Site):
         return max(self.parsers, key=lambda parser: (parser.own, len(parser.options)), default=None)
 
     @property
+    def own_options(self) -> bool:
+        """Whether two more options may go to that parser: nothing takes all of them on, or ends at what it lacks."""
+        return self.parser is not None and self.parser.alone and not self.handed_on
+
+    @property
     def score(self) -> Score | None:
         """The score, where there is just one."""
         return self.scores[0] if len(self.scores) == 1 else None
