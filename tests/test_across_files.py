@@ -1744,6 +1744,15 @@ def test_a_module_says_where_the_helper_is_for_scripts_that_would_not_find_it(
     assert paths == [f"../{name}.py"] * told
 
 
+@pytest.mark.parametrize(("change", "told"), [("sys.path[0] = '..'", True), ("sys.path.insert(0, '..')", False)])
+def test_so_does_each_file_of_a_script_that_takes_its_own_folder_off_the_path(
+    plan_project: Planner, change: str, told: bool
+) -> None:
+    plan = plan_project(f"import sys\n{change}\n{SHARED_MAIN}", engine=SHARED_ENGINE)
+    added = "sys.path.append(os.path.dirname(os.path.abspath(__file__)))\nimport pai_distributed"
+    assert [added in changed(plan)[name] for name in ("main.py", "engine.py")] == [told, told]
+
+
 def test_the_folder_of_the_helper_is_found_from_wherever_a_script_is_started(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "lib").mkdir()
@@ -1850,7 +1859,7 @@ def test_the_entry_script_says_where_the_helper_is_for_scripts_that_would_not_fi
     (tmp_path / "train" / "main.py").write_text(SHARED_MAIN)
     (tmp_path / "train" / "engine.py").write_text(SHARED_ENGINE)
     plan = plan_of_project(tmp_path / "train" / "main.py")
-    assert "os.path.abspath(__file__)), '.'))" in changed(plan)["main.py"]
+    assert "sys.path.append(os.path.dirname(os.path.abspath(__file__)))" in changed(plan)["main.py"]
 
 
 BUILT_MAIN = code(MAIN).replace(
