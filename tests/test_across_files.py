@@ -1025,6 +1025,39 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
     assert ("plain python" in note.message) is (launcher == "python")
 
 
+#: What stands before a start of processes, with or without a condition of its own, and what has to hold for that.
+AVOIDED = {
+    "the same in one process": ("if args.single:\n    main(0)\n    sys.exit()\n", "", "`args.single` does not hold"),
+    "and a condition": (
+        "if args.single:\n    main(0)\n    sys.exit()\n",
+        "if args.spawn:\n    ",
+        "`args.spawn` holds, and `args.single` does not",
+    ),
+    "something else": ("if args.single:\n    show(0)\n    sys.exit()\n", "if args.spawn:\n    ", "`args.spawn` holds"),
+    "another launcher's": (
+        "if 'RANK' in os.environ:\n    main(0)\n    sys.exit()\n",
+        "if args.spawn:\n    ",
+        "`args.spawn` holds",
+    ),
+    "other processes": (
+        "if args.single:\n    mp.spawn(main, nprocs=1)\n    sys.exit()\n",
+        "if args.spawn:\n    ",
+        "`args.single` holds",
+    ),
+    "nothing": ("", "", ""),
+}
+
+
+@pytest.mark.parametrize("name", AVOIDED)
+def test_what_has_to_hold_where_a_script_starts_its_processes_is_said(plan_project: Planner, name: str) -> None:
+    before, around, told = AVOIDED[name]
+    main = SPAWN.replace(*NUMBERED).partition("if args.spawn:")[0]
+    plan = plan_project(f"import os\n{main}{before}{around}mp.spawn(main, nprocs=2)\n", engine=ENGINE)
+    notes = [note.message for note in plan.notes if note.code == "PAI014"]
+    start = "training is started by plain python, so that this line has to start a process on each GPU: see that "
+    assert notes == [f"{start}{told}, by the arguments that you give"] * bool(told)
+
+
 @pytest.mark.parametrize(
     ("start", "wraps", "launcher"),
     [
