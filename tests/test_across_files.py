@@ -1025,6 +1025,39 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
     assert ("plain python" in note.message) is (launcher == "python")
 
 
+#: What stands before a start of processes, with or without a condition of its own, and what has to hold for that.
+AVOIDED = {
+    "the same in one process": ("if args.single:\n    main(0)\n    sys.exit()\n", "", "`args.single` does not hold"),
+    "and a condition": (
+        "if args.single:\n    main(0)\n    sys.exit()\n",
+        "if args.spawn:\n    ",
+        "`args.spawn` holds, and `args.single` does not",
+    ),
+    "something else": ("if args.single:\n    show(0)\n    sys.exit()\n", "if args.spawn:\n    ", "`args.spawn` holds"),
+    "another launcher's": (
+        "if 'RANK' in os.environ:\n    main(0)\n    sys.exit()\n",
+        "if args.spawn:\n    ",
+        "`args.spawn` holds",
+    ),
+    "other processes": (
+        "if args.single:\n    mp.spawn(main, nprocs=1)\n    sys.exit()\n",
+        "if args.spawn:\n    ",
+        "`args.single` holds",
+    ),
+    "nothing": ("", "", ""),
+}
+
+
+@pytest.mark.parametrize("name", AVOIDED)
+def test_what_has_to_hold_where_a_script_starts_its_processes_is_said(plan_project: Planner, name: str) -> None:
+    before, around, told = AVOIDED[name]
+    main = SPAWN.replace(*NUMBERED).partition("if args.spawn:")[0]
+    plan = plan_project(f"import os\n{main}{before}{around}mp.spawn(main, nprocs=2)\n", engine=ENGINE)
+    notes = [note.message for note in plan.notes if note.code == "PAI014"]
+    start = "training is started by plain python, so that this line has to start a process on each GPU: see that "
+    assert notes == [f"{start}{told}, by the arguments that you give"] * bool(told)
+
+
 @pytest.mark.parametrize(
     ("start", "wraps", "launcher"),
     [
@@ -1744,6 +1777,15 @@ def test_a_module_says_where_the_helper_is_for_scripts_that_would_not_find_it(
     assert paths == [f"../{name}.py"] * told
 
 
+@pytest.mark.parametrize(("change", "told"), [("sys.path[0] = '..'", True), ("sys.path.insert(0, '..')", False)])
+def test_so_does_each_file_of_a_script_that_takes_its_own_folder_off_the_path(
+    plan_project: Planner, change: str, told: bool
+) -> None:
+    plan = plan_project(f"import sys\n{change}\n{SHARED_MAIN}", engine=SHARED_ENGINE)
+    added = "sys.path.append(os.path.dirname(os.path.abspath(__file__)))\nimport pai_distributed"
+    assert [added in changed(plan)[name] for name in ("main.py", "engine.py")] == [told, told]
+
+
 def test_the_folder_of_the_helper_is_found_from_wherever_a_script_is_started(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "lib").mkdir()
@@ -1850,7 +1892,7 @@ def test_the_entry_script_says_where_the_helper_is_for_scripts_that_would_not_fi
     (tmp_path / "train" / "main.py").write_text(SHARED_MAIN)
     (tmp_path / "train" / "engine.py").write_text(SHARED_ENGINE)
     plan = plan_of_project(tmp_path / "train" / "main.py")
-    assert "os.path.abspath(__file__)), '.'))" in changed(plan)["main.py"]
+    assert "sys.path.append(os.path.dirname(os.path.abspath(__file__)))" in changed(plan)["main.py"]
 
 
 BUILT_MAIN = code(MAIN).replace(

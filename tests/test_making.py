@@ -618,6 +618,38 @@ def test_what_only_the_training_makes_is_not_taken_where_something_validates(
             "all there is: --metric total_loss --mode min takes `total_loss` (line 77).",
             id="and no number of the configuration",
         ),
+        pytest.param(
+            "sums['loss_mask'] += mask\n        sums['loss'] += loss.item()",
+            "print(sums)\nsums = {'loss_mask': 0, 'loss': 0}",
+            """all there is: --metric "sums['loss']" --mode min takes `sums['loss']` (line 78), """
+            """--metric "sums['loss_mask']" --mode min takes `sums['loss_mask']` (line 77).""",
+            id="sums in a dictionary, of what is learnt first",
+        ),
+        pytest.param(
+            "sums['loss'] += loss.item()",
+            "print(sums)",
+            "all there is: --metric loss --mode min takes `loss` (line 75, of the last batch alone).",
+            id="but none over all epochs",
+        ),
+        pytest.param(
+            "sums = {'loss': 0}\n        sums['loss'] += loss.item()",
+            "print(sums)",
+            "all there is: --metric loss --mode min takes `loss` (line 75, of the last batch alone).",
+            id="nor one that begins in each batch",
+        ),
+        pytest.param(
+            "sums[name] += loss.item()",
+            "print(sums)\nsums = {}",
+            "all there is: --metric loss --mode min takes `loss` (line 75, of the last batch alone).",
+            id="nor one of a key that changes",
+        ),
+        pytest.param(
+            "",
+            "sums = {'loss': 0}\nfor x, y in held_out:\n    with torch.no_grad():\n"
+            "        sums['loss'] += criterion(model(x), y)",
+            "all there is: --metric loss --mode min takes `loss` (line 75, of the last batch alone).",
+            id="nor a validation's",
+        ),
         pytest.param("", "print(loss)", "--mode min takes `loss` (line 75, of the last batch alone).", id="a batch's"),
         pytest.param(
             "log(loss.mean())",

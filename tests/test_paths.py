@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retrofit.paths import added_folders
+from retrofit.paths import added_folders, leaves_out
 
 FOUND = {
     "sys.path.append('lib')": "a/b/lib",
@@ -76,3 +76,38 @@ def test_what_cannot_be_told_is_no_folder(tmp_path: Path, text: str) -> None:
 def test_names_that_are_each_made_of_two_others_keep_nobody_waiting(tmp_path: Path) -> None:
     names = "".join(f"n{number} = n{number - 1} + n{number - 1}\n" for number in range(1, 60))
     assert added(tmp_path, f"n0 = 'l'\n{names}sys.path.append(n59)") == []
+
+
+#: What may take the script's own folder off the path.
+LEFT_OUT = [
+    "sys.path[0] = '..'",
+    "sys.path[0:1] = ['..']",
+    "sys.path = ['..']",
+    "sys.path[:] = [one for one in sys.path if one]",
+    "sys.path = ['..'] + sys.path[1:]",
+    "del sys.path[0]",
+    "sys.path.pop(0)\nsys.path.insert(0, '..')",
+    "sys.path.remove(sys.path[0])",
+    "sys.path.remove(os.path.dirname(os.path.abspath(__file__)))",
+    "sys.path.clear()",
+]
+LEFT_IN = [
+    "sys.path.insert(0, '..')\nimport lib\nsys.path.pop(0)",
+    "sys.path.insert(0, '..')\nimport lib\ndel sys.path[0]",
+    "sys.path[0] = os.path.dirname(os.path.abspath(__file__))",
+    "sys.path = ['..'] + sys.path",
+    "sys.path = ['..', *sys.path]",
+    "sys.path[:] = [str(Path(__file__).parent), '..']",
+    "sys.path[0:0] = ['..']",
+    "sys.path[1:] = ['..']",
+    "sys.path.pop()",
+    "sys.path.remove('/opt/ros/lib')",
+    "sys.path.remove(str(Path(__file__).parents[1]))",
+    "path[0] = '..'",
+    "print(sys.path[0])",
+]
+
+
+@pytest.mark.parametrize("text", LEFT_OUT + LEFT_IN)
+def test_it_is_told_whether_the_scripts_own_folder_stays(tmp_path: Path, text: str) -> None:
+    assert leaves_out(tmp_path / "a" / "train.py", ast.parse(text), tmp_path / "a") == (text in LEFT_OUT)

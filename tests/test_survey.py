@@ -7392,6 +7392,30 @@ def test_what_follows_the_model_by_names_without_being_its_copy_is_told(
     assert ("lets `self.slow` follow the model by the names" in survey_of(text).unmatched) is told
 
 
+BY_MODEL = BY_TWO.replace("old.keys()", "new.keys()")
+
+
+@pytest.mark.parametrize(
+    ("how", "looked_up"),
+    [
+        pytest.param(BY_MODEL, True, id="the model's names"),
+        pytest.param(BY_MODEL.replace("new.keys()", "new"), True, id="the model's names, of the dict itself"),
+        pytest.param(BY_TWO, False, id="its own names"),
+        pytest.param(BY_ITEM, False, id="its own weights"),
+        pytest.param(
+            BY_MODEL.replace("            old", "            if name in old:\n                old"),
+            False,
+            id="those it has",
+        ),
+    ],
+)
+def test_it_is_told_for_what_is_so_of_the_names(how: str, looked_up: bool) -> None:
+    text = FOLLOWS.replace("MADE", "build(16)").replace("HOW", how).replace("CALLED", "follow")
+    told = survey_of(text.replace("def build", "def bare(net):\n    return net.module\n\ndef build")).unmatched
+    assert ("it lacks their names, which are looked up in it" in told) is looked_up
+    assert ("what is tested or saved of it would lack them" in told) is not looked_up
+
+
 MEASURING = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

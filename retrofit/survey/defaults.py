@@ -13,18 +13,7 @@ from retrofit.survey.arguments import read_as
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import (
-    COMPARING,
-    dotted,
-    exits,
-    last_name,
-    last_of,
-    leaves,
-    method_name,
-    names_in,
-    receiver,
-    unquoted,
-)
+from retrofit.survey.nodes import COMPARING, dotted, ends, last_name, method_name, names_in, receiver, unquoted
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.values import written_items
@@ -109,7 +98,7 @@ class Defaults:
     def _tests_before(self, node: cst.CSTNode) -> list[tuple[cst.BaseExpression, bool]]:
         here = self._index.statement(node)
         early = [one.node for part in here.path if part.scope is here.scope for one in part.preceding]
-        left = [(one.test, False) for one in early if isinstance(one, cst.If) and _ends(one.body)]
+        left = [(one.test, False) for one in early if isinstance(one, cst.If) and ends(one.body)]
         return [*self._index.guards(node), *left]
 
     def _is_either_way(self, test: cst.BaseExpression, holds: bool, node: cst.CSTNode) -> bool:
@@ -266,8 +255,3 @@ class Defaults:
             return [ast.literal_eval(self._index.source.code(node))] if node is not None else None
         except (ValueError, SyntaxError):
             return None
-
-
-def _ends(body: cst.BaseSuite) -> bool:
-    last = last_of(body)
-    return leaves(body) or (last is not None and exits(last))

@@ -15,7 +15,7 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, last_name, mentions, method_name, receiver
+from retrofit.survey.nodes import dotted, last_name, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -362,7 +362,7 @@ def _is_replaced(made: Origin, read: cst.BaseExpression, flow: Flow) -> bool:
 def following_by_name(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> Iterator[Told]:
     """Yield what follows the perforated model in training by the names of its weights, and is no copy of it.
 
-    Each weight of its own is found there, so that nothing fails, but it stays without dendrites.
+    Where it goes through its own names each is found there, so that nothing fails, but it stays without dendrites.
 
     Args:
         origins: where the model is built.
@@ -390,13 +390,26 @@ def following_by_name(origins: set[Origin], models: list[Model], loops: list[Epo
                 continue
             if followed.holds_in_turn(changed) and any(map(of_model.holds_in_turn, given)):
                 copy, name = index.source.code(other), models[0].target if models else "model"
+                lacks = "what is tested or saved of it would lack them"
+                if _is_looked_up(changed, of_model, index):
+                    lacks = "it lacks their names, which are looked up in it"
                 yield (
                     changed,
                     f"{index.place(changed)} lets `{copy}` follow the model by the names of its weights, but it gets "
-                    "no dendrites, so that what is tested or saved of it would lack them. Let it be a copy of the "
-                    f"perforated one, `copy.deepcopy({name})`, behind what builds `{name}` and before that is wrapped, "
-                    "or of what its wrapper holds",
+                    f"no dendrites, so that {lacks}. Let it be a copy of the perforated one, "
+                    f"`copy.deepcopy({name})`, behind what builds `{name}` and before that is wrapped, or of what its "
+                    "wrapper holds",
                 )
+
+
+def _is_looked_up(node: cst.CSTNode, model: Holding, index: Index) -> bool:
+    """Whether something is taken by the names of the model, `slow[name]`, without a question whether it is there."""
+    items = [part for part in nodes_in(node) if isinstance(part, cst.SubscriptElement)]
+    keys = {name for item in items for name in names_in(item)}
+    loops = [one for one in index.ancestors(node) if isinstance(one, cst.For) and mentions(one.target, keys)]
+    tests = [test for test, _ in index.guards(node) if isinstance(test, cst.Comparison)]
+    asked = any(isinstance(one.operator, (cst.In, cst.NotIn)) for test in tests for one in test.comparisons)
+    return not asked and any(model.holds(one.iter) for one in loops)
 
 
 def paired_parts(origins: set[Origin], flow: Flow) -> Iterator[Told]:

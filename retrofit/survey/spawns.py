@@ -9,12 +9,14 @@ import libcst as cst
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import argument, dotted, names_in
+from retrofit.survey.nodes import argument, dotted, ends, named_in, names_in
 from retrofit.survey.order import leading_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.sites.call import Spawn
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.wrapper import Wrapper
+
+_ENVIRONMENT = ("os.environ", "os.environ.get", "os.getenv")
 
 
 def find_spawns(loops: Sequence[EpochLoop], wrappers: Sequence[Wrapper], flow: Flow) -> list[Spawn]:
@@ -42,6 +44,7 @@ def find_spawns(loops: Sequence[EpochLoop], wrappers: Sequence[Wrapper], flow: F
             usual=defaults.run(one),
             needed=_is_needed(one, wrappers, flow),
             number=_number(one, flow),
+            avoided=_avoided(one, flow),
         )
         for one in found
         if not (trains and constants.leave_out(one))
@@ -62,6 +65,23 @@ def _number(call: cst.Call, flow: Flow) -> str:
     """Return the code that says how many processes a call starts, "" where it does not."""
     number = argument(call, "nprocs", 2) if flow.spawns(call) else None
     return "" if number is None else flow.index.source.code(number)
+
+
+def _avoided(call: cst.Call, flow: Flow) -> str:
+    """Return the condition before a call by which its function runs what the call starts itself, and leaves.
+
+    What asks the environment tells of another launcher, which sets that.
+    """
+    index, here = flow.index, flow.index.statement(call)
+    started = [scope for scope in index.scopes if call in flow.callers(scope)]
+    users = [user for scope in started for user in flow.callers(scope)]
+    users = [user for user in users if not (flow.spawns(user) or flow.starts_process(user))]
+    same = {around for user in users for around in index.ancestors(user)}
+    early = [one.node for part in here.path if part.scope is here.scope for one in part.preceding]
+    tests = [one.test for one in early if isinstance(one, cst.If) and one.body in same and ends(one.body)]
+    asked = [{index.qualified(part) for part in named_in(test)} for test in tests]
+    own = [test for test, names in zip(tests, asked, strict=True) if names.isdisjoint(_ENVIRONMENT)]
+    return " or ".join(map(index.source.code, own))
 
 
 def _is_needed(call: cst.Call, wrappers: Sequence[Wrapper], flow: Flow) -> bool:

@@ -130,7 +130,8 @@ class Making:
         if call is not None and at.scope is not self._loop.scope and self._flow.called(call) is at.scope:
             frame = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(at)))
         bound = not here or is_bound(self._index, node)
-        own = [b for b in self._bound.get(dotted(node) or "", []) if b.statement is at and bound]
+        item = unquoted(self._index.source.code(node)) if here and isinstance(node, cst.Subscript) else ""
+        own = [b for b in self._bound.get(dotted(node) or item, []) if b.statement is at and bound]
         return _kind({kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame))
 
     def given_by(self, statement: Statement, name: str) -> str:

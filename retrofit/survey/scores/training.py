@@ -141,6 +141,27 @@ def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[
         alone = not (_of_batch(binding, loop) or begins(index, binding) or binding.value is None)
         if summed or alone or every:
             yield target_node(index, here, name), here.node
+    yield from _items_over_epochs(index, loop, [*map(index.source.code, _of_last_batch(index, loop))], bindings, trains)
+
+
+def _items_over_epochs(
+    index: Index, loop: EpochLoop, learnt: list[str], bindings: list[Binding], trains: set[Scope]
+) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
+    """Yield the items of what begins anew in each epoch to which its batches add, those of what is learnt first.
+
+    Args:
+        learnt: the losses of which the training takes the gradients.
+        bindings: what an epoch gives to names.
+        trains: the functions that train.
+    """
+    anew = {(b.target, b.statement.scope) for b in bindings if not _of_batch(b, loop)}
+    anew -= {(b.target, b.statement.scope) for b in bindings if _of_batch(b, loop)}
+    inside = [b for b in index.items if in_loop(index, loop, b.statement.node) or b.statement.scope in trains]
+    added = [one for b in inside if _adds(b) and _of_batch(b, loop) for one in changes(b)]
+    held = [one for one in added if (root_of(one.target), index.scope_of(one)) in anew]
+    for one in sorted(held, key=lambda one: not mentions(one.value, learnt)):
+        if isinstance(one.target, cst.Subscript) and not any(names_in(one.target.slice[0])):
+            yield one.target, index.statement(one).node
 
 
 def _copies(place: cst.CSTNode) -> bool:

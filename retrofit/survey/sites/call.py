@@ -80,8 +80,10 @@ class Spawn(CallSite):
         usual: whether it surely runs on a machine with several GPUs, where no option says otherwise.
         needed: whether the model is wrapped only where the condition holds under which it runs.
         number: the code that says how many it starts, "" where it does not.
+        avoided: where one process runs the same instead, and leaves before it.
     """
 
     usual: bool = False
     needed: bool = False
     number: str = ""
+    avoided: str = ""

@@ -11,8 +11,10 @@ from pathlib import Path
 import libcst as cst
 
 from retrofit.neighbours import Neighbour
+from retrofit.paths import leaves_out
 from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.base import Site
+from retrofit.text import tree_of
 
 
 @dataclass(eq=False, kw_only=True)
@@ -51,10 +53,20 @@ class EditedFile(Site):
         return [script.shown for script in self.neighbours if not script.finds]
 
     @property
+    def lost(self) -> bool:
+        """Whether the file, or another one of the project, takes that folder off Python's path."""
+        sources = [file.source for file in self.index.files if b"sys.path" in file.source.data]
+        trees = ((source.path, tree_of(source.data)) for source in sources)
+        return any(tree is not None and leaves_out(path, tree, self._start) for path, tree in trees)
+
+    @property
+    def _start(self) -> Path:
+        return self.index.source.path.parents[self.index.module.count(".")]
+
+    @property
     def way(self) -> str:
         """The path of that folder, from the file's own."""
-        start = self.index.source.path.parents[self.index.module.count(".")]
-        return Path(os.path.relpath(start, self.file.source.path.parent)).as_posix()
+        return Path(os.path.relpath(self._start, self.file.source.path.parent)).as_posix()
 
     def uses(self, name: str) -> bool:
         """Whether the new code uses ``name``."""
