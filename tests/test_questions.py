@@ -921,6 +921,7 @@ QUESTIONS: dict[str, Question] = {
         ((ALL, AROUND.replace("range(10)", "range(1)")),),
         {
             "more turns": ((ALL, AROUND),),
+            "two turns": ((ALL, AROUND.replace("range(10)", "range(1, 3)")),),
             "nothing around": ((EPOCHS, EPOCHS.replace("10", "1")),),
         },
     ),

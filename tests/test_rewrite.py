@@ -1573,6 +1573,7 @@ def test_ranks_that_end_their_turn_early_hand_the_score_over_there(tmp_path: Pat
         ("epoch == 3", True),
         ("last", True),
         ("last or enough", False),
+        ("last or later", False),  # which is said by the other
         ("limit and bad > 5", False),  # where some epoch before it was none worse
         ("stopper.early_stop", False),
         ("rank == 0 and limit", False),  # the others go on, until they are told
@@ -1584,6 +1585,8 @@ def test_turn_that_ends_the_training_by_a_count_hands_its_score_over_first(
     epoch = f"""
     steps += 1
     last = steps == limit or epoch == 9
+    final = epoch == 9 or later
+    later = final or epoch == 8
     acc = evaluate(model)
     enough = acc > 0.9
     bad = 0 if acc > best else bad + 1

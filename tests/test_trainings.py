@@ -2377,3 +2377,11 @@ Trainer(DistributedDataParallel(Net())).train()
 )
 def test_a_counter_may_be_raised_in_a_method_that_a_subclass_overrides(count: str, target: list[str]) -> None:
     assert [loop.target for loop in survey_of(OVERRIDDEN.replace("COUNT", count)).loops] == target
+
+
+@pytest.mark.parametrize(
+    ("limit", "single"), [("range(1)", True), ("range(0, 1)", True), ("range(2)", False), ("range(1, first)", False)]
+)
+def test_a_loop_of_one_number_is_known(limit: str, single: bool) -> None:
+    (loop,) = survey_of(script("acc = validate(model)").replace("range(10)", limit)).loops
+    assert loop.single == single

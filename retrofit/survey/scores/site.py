@@ -504,21 +504,21 @@ def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement
     running = called_in(index, flow, loop.statement) if behind else set()
     called = {(dotted(call.func) or "").partition(".")[0] for call in index.calls_in(loop.statement)} - {"self"}
 
-    def is_counted(name: str) -> bool:
+    def is_counted(name: str, seen: frozenset[str]) -> bool:
         given = given_in(index, flow, loop.statement, running, name)
         lasts = "." not in name or name.partition(".")[0] not in called
-        return name == loop.target or (lasts and all(increments(one) or flags(one) for one in given))
+        return name == loop.target or (lasts and all(increments(one) or flags(one, seen | {name}) for one in given))
 
-    def flags(given: Binding) -> bool:
+    def flags(given: Binding, seen: frozenset[str]) -> bool:
         """Whether a name says in each turn how many there have been: `last = step == steps`."""
         value = given.value
-        if not isinstance(value, (cst.Comparison, cst.BooleanOperation)) or mentions(value, [given.target]):
+        if not isinstance(value, (cst.Comparison, cst.BooleanOperation)) or mentions(value, seen):
             return False
-        return given.statement.parent is loop.statement and by_count(value)
+        return given.statement.parent is loop.statement and by_count(value, seen)
 
-    def by_count(test: cst.BaseExpression) -> bool:
+    def by_count(test: cst.BaseExpression, seen: frozenset[str] = frozenset()) -> bool:
         plain = not any(isinstance(one, (cst.Call, cst.Subscript)) for one in nodes_in(test))
-        return plain and all(map(is_counted, names_in(test)))
+        return plain and all(is_counted(name, seen) for name in names_in(test))
 
     def ends(part: Statement) -> bool:
         tests = [test for test, _ in index.guards(part.node) if loop.statement in index.statement(test).path[:-1]]

@@ -113,11 +113,11 @@ class EpochLoop(Site):
 
     @property
     def single(self) -> bool:
-        """Whether it goes through one number alone: `range(1)`."""
-        limit = self.anchors.get("range")
+        """Whether it goes through one number alone: `range(1)`, `range(0, 1)`."""
+        limit = self.anchors.get("range") if isinstance(self.node, cst.For) else None
         numbers = [one.value for one in limit.args] if isinstance(limit, cst.Call) else []
-        last = numbers[-1] if isinstance(self.node, cst.For) and len(numbers) == 1 else None
-        return isinstance(last, cst.Integer) and last.evaluated_value == 1
+        known = [one.evaluated_value for one in numbers if isinstance(one, cst.Integer)]
+        return len(known) == len(numbers) in (1, 2) and known[-1] - sum(known[:-1]) == 1
 
     @property
     def ends(self) -> list[int]:
