@@ -13,7 +13,6 @@ _SAME = frozenset(
     {"abspath", "realpath", "normpath", "resolve", "absolute", "as_posix", "fspath", "str", "Path", "PurePath"}
 )
 _ADDS = {"append": 0, "insert": 1, "extend": 0, "addsitedir": 0}
-_CHANGES = frozenset({"insert", "pop", "remove", "clear"})
 #: Code of people asks for fewer expressions than these.
 _MOST_EXPRESSIONS = 2000
 
@@ -36,60 +35,37 @@ def added_folders(path: Path, tree: ast.Module) -> Iterator[Path]:
                     yield folder
 
 
-def leaves_out(path: Path, tree: ast.Module, folder: Path) -> bool:
+def leaves_out(tree: ast.Module) -> bool:
     """Whether a file may take the folder from which Python starts a script, its first one, off `sys.path`.
 
+    What it puts there instead may be that folder again.
+
     Args:
-        path: the file.
-        tree: what it holds.
-        folder: that folder.
+        tree: what the file holds.
     """
-    known, put = _Known(path, tree), False
-    nodes = [one for one in ast.walk(tree) if isinstance(one, (ast.Assign, ast.Delete, ast.Call))]
-    for node in sorted(nodes, key=lambda one: one.lineno):
-        given: list[ast.expr] = []
-        whole = first = False
-        if not isinstance(node, ast.Call):
-            whole = any(map(_is_whole, node.targets))
-            first = any(map(_is_first, node.targets))
-            given = _listed(node.value, whole) if isinstance(node, ast.Assign) else []
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES and _is_path(node.func.value):
-            name, [argument, *_] = node.func.attr, [*node.args, None]
-            put |= name == "insert" and _is_zero(argument)  # and takes that off again
-            first = (name == "pop" and _is_zero(argument)) or (name == "remove" and _is_first(argument))
-            whole = name == "clear" or (name == "remove" and known.is_among(folder, node.args))
-        if whole or (first and not put):
-            kept = any(map(_is_path, given)) or known.is_among(folder, given)
-            if not kept:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(map(_begins, node.targets)):
+            parts = {one.value for one in ast.walk(node.value) if isinstance(one, ast.Subscript)}
+            found = (one for one in ast.walk(node.value) if isinstance(one, ast.expr) and one not in parts)
+            if not any(map(_is_path, found)):
+                return True
+        elif isinstance(node, ast.Delete) and any(map(_begins, node.targets)):
+            return True
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_path(node.func.value):
+            name, plain = node.func.attr, [isinstance(one, ast.Constant) for one in node.args]
+            if name == "clear" or (name, plain) in (("pop", [True]), ("remove", [False])):
                 return True
     return False
 
 
-def _is_zero(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 0
-
-
-def _is_whole(node: ast.expr) -> bool:
-    """Whether it is `sys.path`, or `sys.path[:]`."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-        return _is_path(node.value) and node.slice.lower is node.slice.upper is None
-    return _is_path(node)
-
-
-def _is_first(node: ast.expr | None) -> bool:
-    """Whether it is `sys.path[0]`, or a slice that begins there and holds something."""
+def _begins(node: ast.expr) -> bool:
+    """Whether it is `sys.path`, its first item, or a slice that begins there and holds something."""
     if not isinstance(node, ast.Subscript) or not _is_path(node.value):
-        return False
-    if isinstance(node.slice, ast.Slice):
-        return (node.slice.lower is None or _is_zero(node.slice.lower)) and not _is_zero(node.slice.upper)
-    return _is_zero(node.slice)
-
-
-def _listed(node: ast.expr, whole: bool) -> list[ast.expr]:
-    """Return what a new value of `sys.path`, or of an entry in it, is made of."""
-    if whole and isinstance(node, ast.BinOp):
-        return [*_listed(node.left, True), *_listed(node.right, True)]
-    return [one.value if isinstance(one, ast.Starred) else one for one in _elements(node)]
+        return _is_path(node)
+    part = node.slice
+    first, last = (part.lower, part.upper) if isinstance(part, ast.Slice) else (part, None)
+    at, end = (one.value if isinstance(one, ast.Constant) else None for one in (first, last))
+    return (first is None or at == 0) and (last is None or end != 0)
 
 
 def _added(node: ast.AST) -> list[ast.expr]:
@@ -163,11 +139,6 @@ class _Known:
             parts = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
             return self._joined(parts, True, seen)
         return self._called(node, seen) if isinstance(node, ast.Call) else []
-
-    def is_among(self, folder: Path, given: list[ast.expr]) -> bool:
-        """Whether a folder is one of those that some expressions may be."""
-        found = [one for node in given for one in self.values(node, frozenset())]
-        return folder in [Path(os.path.normpath(self._path.parent / one)) for one in found]
 
     def _taken(self, node: ast.Subscript, seen: frozenset[str]) -> list[Path]:
         """Return `path.parents[1]`, or the folder of `os.path.split(path)[0]`."""

@@ -54,19 +54,15 @@ class EditedFile(Site):
 
     @property
     def lost(self) -> bool:
-        """Whether the file, or another one of the project, takes that folder off Python's path."""
-        sources = [file.source for file in self.index.files if b"sys.path" in file.source.data]
-        trees = ((source.path, tree_of(source.data)) for source in sources)
-        return any(tree is not None and leaves_out(path, tree, self._start) for path, tree in trees)
-
-    @property
-    def _start(self) -> Path:
-        return self.index.source.path.parents[self.index.module.count(".")]
+        """Whether the file, or another one of the project, may take that folder off Python's path."""
+        trees = [tree_of(one.source.data) for one in self.index.files if b"sys.path" in one.source.data]
+        return any(leaves_out(tree) for tree in trees if tree is not None)
 
     @property
     def way(self) -> str:
         """The path of that folder, from the file's own."""
-        return Path(os.path.relpath(self._start, self.file.source.path.parent)).as_posix()
+        start = self.index.source.path.parents[self.index.module.count(".")]
+        return Path(os.path.relpath(start, self.file.source.path.parent)).as_posix()
 
     def uses(self, name: str) -> bool:
         """Whether the new code uses ``name``."""
