@@ -47,7 +47,8 @@ def leaves_out(tree: ast.Module) -> bool:
         if isinstance(node, ast.Assign) and any(map(_begins, node.targets)):
             parts = {one.value for one in ast.walk(node.value) if isinstance(one, ast.Subscript)}
             found = (one for one in ast.walk(node.value) if isinstance(one, ast.expr) and one not in parts)
-            if not any(map(_is_path, found)):
+            restored = isinstance(node.value, ast.Name) and any(map(_is_path, node.targets))
+            if not restored and not any(map(_is_path, found)):
                 return True
         elif isinstance(node, ast.Delete) and any(map(_begins, node.targets)):
             return True

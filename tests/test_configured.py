@@ -170,6 +170,12 @@ quoted: "off"
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "cfg.train['fp16'] = True"}, False),
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "cfg.train.update(fp16=True)"}, False),
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "print('=> no training in fp16', 'with fp16:')"}, True),
+        (
+            {"conf/train.yaml": "fp16: False\n", "agent.py": "print(f'fp16={cfg.fp16}', 'fp16={}'.format(cfg.fp16))"},
+            True,
+        ),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "save({'fp16': cfg.train.fp16}, dict(fp16=cfg.fp16))"}, True),
+        ({"conf/train.yaml": "fp16: False\n", "agent.py": "'Usage: train.py train.fp16=true'"}, True),
         ({"conf/train.yaml": "fp16: False\n", "agent.py": "class Machine: fp16 = True\nMACHINE = Machine()"}, False),
     ],
 )

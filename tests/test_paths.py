@@ -81,6 +81,7 @@ def test_names_that_are_each_made_of_two_others_keep_nobody_waiting(tmp_path: Pa
 #: What may take the script's own folder off the path.
 LEFT_OUT = [
     "sys.path[0] = '..'",
+    "sys.path[0] = root",
     "sys.path[0:1] = ['..']",
     "sys.path = ['..']",
     "sys.path = ['..'] + sys.path[1:]",
@@ -94,6 +95,8 @@ LEFT_OUT = [
 LEFT_IN = [
     "sys.path = ['..'] + sys.path",
     "sys.path = ['..', *sys.path]",
+    "sys.path = [*dict.fromkeys(sys.path)]",
+    "sys.path = before",
     "sys.path[0:0] = ['..']",
     "sys.path[1:] = ['..']",
     "sys.path.pop()",

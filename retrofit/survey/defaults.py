@@ -21,6 +21,11 @@ from retrofit.survey.settings import given_elsewhere
 
 #: The values that an expression may have; None where they cannot be told.
 _Values = list[object] | None
+_Text = cst.SimpleString
+#: A text that gives a setting its value, as hydra's command line takes it.
+_OVERRIDES = re.compile(r"\+*(?:\w+\.)*(\w+)=\S*")
+#: Functions and methods that tell people something, by their names.
+_SAYING = frozenset({"print", "write", "format", "log", "debug", "info", "warning", "error"})
 #: Some numbers of GPUs that a machine with several has.
 _SEVERAL = (2, 4, 8)
 
@@ -182,22 +187,29 @@ class Defaults:
 
     @cached_property
     def _set_by_code(self) -> set[str]:
-        """What code gives objects, has in classes, or names in a text that may give it a value: `train.fp16=true`."""
+        """What code gives objects, has in classes, or names in what may give it a value: `train.fp16=true`."""
         index = self._index
         found = {b.target.rpartition(".")[2] for b in index.bindings if "." in b.target}
         found.update(*(scope.names | scope.inner.keys() for scope in index.scopes if scope.kind == "class"))
         found.update(re.findall(r"\w+", " ".join(item.target.rpartition("[")[2] for item in index.items)))
-        giving = [call for call in index.calls if last_name(call.func) in ("dict", "update")]
-        found.update(arg.keyword.value for call in giving for arg in call.args if arg.keyword is not None)
-        keys: list[cst.BaseExpression] = [arg.value for call in index.calls for arg in call.args]
-        keys += [
-            one.key for made in index.nodes_of(cst.Dict) for one in made.elements if isinstance(one, cst.DictElement)
-        ]
-        whole = [str(key.evaluated_value) for key in keys if isinstance(key, cst.SimpleString)]
-        found.update(text.rpartition(".")[2] for text in whole)
-        texts = [str(one.evaluated_value) for one in index.nodes_of(cst.SimpleString)]
-        texts += [one.value for one in index.nodes_of(cst.FormattedStringText)]
-        return found.union(*(re.findall(r"(?<![\w-])(\w+)\s*(?:=|:\s*\w)", text) for text in texts))
+        filling = [call for call in index.calls if last_name(call.func) in ("dict", "update")]
+        filled = [(one.keyword.value, one.value) for call in filling for one in call.args if one.keyword is not None]
+        for made in index.nodes_of(cst.Dict):
+            keyed = [one for one in made.elements if isinstance(one, cst.DictElement)]
+            filled += [(str(one.key.evaluated_value), one.value) for one in keyed if isinstance(one.key, _Text)]
+        found.update(key for key, value in filled if last_name(value) != key)  # else it is only told further
+        giving = [call for call in index.calls if last_name(call.func) not in _SAYING]
+        given = [arg.value for call in giving for arg in call.args]
+        found.update(str(one.evaluated_value).rpartition(".")[2] for one in given if isinstance(one, _Text))
+        texts: list[tuple[cst.CSTNode, str]] = [(one, str(one.evaluated_value)) for one in index.nodes_of(_Text)]
+        texts += [(one, one.value) for one in index.nodes_of(cst.FormattedStringText)]
+        overriding = [(one, match[1]) for one, text in texts if (match := _OVERRIDES.fullmatch(text))]
+        return found.union(key for one, key in overriding if not self._is_said(one))
+
+    def _is_said(self, node: cst.CSTNode) -> bool:
+        """Whether a text is part of a message."""
+        calls = (one for one in self._index.ancestors(node) if isinstance(one, cst.Call))
+        return any(last_name(call.func) in _SAYING for call in calls)
 
     def _passed(self, function: Scope, name: str, seen: frozenset[object]) -> _Values:
         """Return what a parameter may be, as far as all calls of its function say it plainly."""
