@@ -139,6 +139,16 @@ def test_a_break_by_way_of_the_batches_does_not_leave_the_hand_over_out(
     assert "break\n" not in after
 
 
+@pytest.mark.parametrize("ended", ["x is None", "step >= 800"])
+def test_a_break_of_all_ranks_stays_that_ends_the_training_by_the_same_name(tmp_path: Path, ended: str) -> None:
+    """What is behind it has nothing to go on with: it waits for no hand-over."""
+    head = f"if {ended}:\n    stop = True\n    break"
+    text = among_batches("if acc < best:\n    stop = True\n    break", "if stop:\n    break", head)
+    after = rewritten(plan_of(tmp_path, text))
+    assert after.count("pai_distributed.stop_training()\n") == 2
+    assert f"        if {ended}:\n            stop = True\n            break\n" in after
+
+
 @pytest.mark.parametrize(
     ("measured", "epoch", "head", "told"),
     [

@@ -42,9 +42,11 @@ def find_stops(index: Index, flow: Flow, loop: EpochLoop, scores: list[Score]) -
             known = {b.target for early in part.siblings for b in index.bound_in(early)}
             known.update(name for test, _ in list(index.guards(part.node))[:1] for name in names_in(test, called=False))
             node = last_of(part.node)
-            if node is not None and not telling.isdisjoint(known):
+            if node is None or not alone(node):  # all ranks leave their batches there, as where these have an end
+                continue
+            if not telling.isdisjoint(known):
                 found.append(Stop(node=node, index=index))
-            elif node is not None and part.order <= report.last and alone(node):
+            elif part.order <= report.last:
                 found.append(Stop(node=node, index=index, skips=index.place(report.node, loop.file)))
     return found
 
