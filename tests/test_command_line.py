@@ -208,9 +208,11 @@ def test_a_process_is_told_its_number_by_an_option_where_all_parsers_take_it(
         SCRIPT,
         ("    parser.add_argument('--lr'", "    parser.add_argument('--local_rank')\n    parser.add_argument('--lr'"),
     )
-    plan = plan_of(tmp_path, head + text)
-    [started] = [one.after.decode() for one in plan.files if one.path.name == "train_distributed.sh"]
-    assert f"\nLAUNCHER=${{LAUNCHER:-{launcher}}}\n" in started
+    tested = f"def test():\n{indent(head, '    ')}\nif len(sys.argv) == 1:\n    test()\n    sys.exit()\n"
+    for first, expected in (head, launcher), (f"import sys\n{tested}", "launch"):  # in another run
+        plan = plan_of(tmp_path, first + text)
+        [started] = [one.after.decode() for one in plan.files if one.path.name == "train_distributed.sh"]
+        assert f"\nLAUNCHER=${{LAUNCHER:-{expected}}}\n" in started
 
 
 def test_they_are_read_of_no_namespace_of_another_parser(tmp_path: Path) -> None:

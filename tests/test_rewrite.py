@@ -1602,6 +1602,8 @@ def test_turn_that_ends_the_training_by_a_count_hands_its_score_over_first(
     last = rewritten(plan_of(tmp_path, script(code(epoch), before)))
     assert last.count("report_validation_score") == 1
     assert (f"model)\n    if {test}:\n        break\n" in last) == handed
+    closed = script(code(epoch).replace("break", "bar.close()\n    break"), before)
+    assert (f"model)\n    if {test}:\n        bar.close()\n" in rewritten(plan_of(tmp_path, closed))) == handed
 
 
 @pytest.mark.parametrize(

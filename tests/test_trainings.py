@@ -874,6 +874,7 @@ def test_a_training_by_steps_that_a_setting_chooses_instead_of_one_by_epochs_is_
     ("old", "new"),
     [
         pytest.param("    val_loss = self.validate()\n\nparser", "    print(number)\n\nparser", id="unmeasured"),
+        pytest.param('default="step"', 'default="epoch"', id="only where the user asks for it"),
         pytest.param("else:\n    trainer", "if args.mode:\n    trainer", id="before it"),
     ],
 )

@@ -132,7 +132,7 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     reading = [call for call in own if call not in other]
     parser = Parser(node=last.node, index=index, target=target, options=frozenset(options), reading=reading)
     parser.alone = not any(_whole(call, flow) for call in other)
-    parser.strict = any(_whole(call, flow) for call in reading)
+    parser.strict = any(_whole(call, flow) and index.scope_of(call).parent is None for call in reading)
     elsewhere = [call for call in reading if index.file(call) is not index.entry]
     parser.early = any(index.scope_of(call).parent is None for call in elsewhere)
     parser.own = len(elsewhere) < len(reading)

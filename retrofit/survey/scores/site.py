@@ -92,8 +92,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     parted = _block_that_parts(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
     when = common_condition(index, flow, way) if apart else ""
-    anew = direct or bool(turns) or again or any(maker.order > outer.last for maker in makers)
-    early = [] if anew else [part for part in passing if _some_end_there(index, flow, outer, part)]
+    anew = direct or again or any(maker.order > outer.last for maker in makers)
+    early = [] if anew or turns else [part for part in passing if _some_end_there(index, flow, outer, part)]
     passing = [part for part in passing if part not in early]
     counted = [] if direct else _ending_by_count(index, flow, loop, outer)
     before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, counted))
@@ -490,9 +490,16 @@ def _ending_last(index: Index, place: Statement, ending: list[Statement]) -> lis
     for later in place.following:
         bound = [binding for one in later.following for binding in index.bound_in(one)]
         if len(bound) == len(later.following) and all(map(increments, bound)) and isinstance(later.node, cst.If):
-            inside = index.statements_in(later.node.body)
-            return inside if len(inside) == 1 and inside[0] in ending else []
+            *others, last = index.statements_in(later.node.body)
+            calls = all(_only_calls(one) and not saves(index, one) for one in others)
+            return [last] if last in ending and calls else []
     return []
+
+
+def _only_calls(statement: Statement) -> bool:
+    """Whether a statement is a call for what that does: `bar.close()`."""
+    parts = statement.node.body if isinstance(statement.node, cst.SimpleStatementLine) else ()
+    return bool(parts) and all(isinstance(one, cst.Expr) and isinstance(one.value, cst.Call) for one in parts)
 
 
 def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement) -> list[Statement]:

@@ -18,7 +18,7 @@ class Parser(Site):
         options: the option strings that it has.
         reading: what reads the command line by it.
         alone: whether no other one reads all of that, and would not know the options that are added to this one.
-        strict: whether it ends the script at what it does not know of all that the user gave.
+        strict: whether it ends the script, in any run, at what it does not know of all that the user gave.
         own: whether the entry script reads the command line by it.
         early: whether another file than the entry script reads the command line by it as it is imported.
     """
