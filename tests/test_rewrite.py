@@ -903,6 +903,14 @@ def test_what_the_last_planned_epoch_alone_runs_is_named(tmp_path: Path, rounds:
     assert any("`epoch == epochs - 1` runs in no round" in note.message for note in plan.notes) is (rounds != "planned")
 
 
+@pytest.mark.parametrize("rounds", ["", "planned"])
+def test_what_loads_the_file_of_a_planned_epoch_is_named(tmp_path: Path, rounds: str) -> None:
+    turn = "acc = validate(model)\nbest = max(best, acc)\ntorch.save(state, f'{epoch}.pt')"
+    text = script(turn, after="torch.load(f'{epochs - 1}.pt')").replace("range(10)", "range(epochs)")
+    plan = plan_of(tmp_path, text, Options(rounds=rounds))
+    assert any("what a planned epoch has saved" in note.message for note in plan.notes) is (rounds != "planned")
+
+
 @pytest.mark.parametrize("wrapper", ["DistributedDataParallel", "DataParallel"])
 @pytest.mark.parametrize(("test", "thaws"), [("epoch == 3", True), ("args.epochs == 3", False)])
 def test_layers_that_thaw_get_dendrites(tmp_path: Path, wrapper: str, test: str, thaws: bool) -> None:

@@ -8157,6 +8157,44 @@ def test_what_runs_in_the_planned_last_turn_alone_is_found(head: str, test: str,
     assert [site.code for site in loop.last_turns] == ([test.partition(" and")[0]] if told else [])
 
 
+LOADS = """
+def measure(number):
+    test(torch.load(f"own_{number}.pt"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        pytest.param("test(torch.load(f'net_{epochs - 1}.pt'))", True, id="the last one"),
+        pytest.param("path = os.path.join(to, f'{epochs}.pt')\ntest(torch.load(path))", True, id="a path with a name"),
+        pytest.param("for k in range(4, epochs + 1, 5):\n    test(torch.load(f'net_{k}.pt'))", True, id="each one"),
+        pytest.param("for k in range(epochs):\n    measure(k)", True, id="in a function"),
+        pytest.param("for k in range(folds):\n    measure(k)", False, id="each fold"),
+        pytest.param("for k in range(epochs):\n    test(torch.load('best.pt'))", False, id="a constant name"),
+        pytest.param("test(torch.load(f'net_{best_epoch}.pt'))", False, id="the best one"),
+        pytest.param("test(torch.load(f'net_{epoch}.pt'))", False, id="the last one there was"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("saved", "by_turn"),
+    [
+        pytest.param("torch.save(state, f'net_{epoch}.pt')", True, id="by its turn"),
+        pytest.param("torch.save(state, f'best_{epochs}_{epoch}.pt')", False, id="by the setting"),
+        pytest.param("torch.save(state, 'best.pt')", False, id="by no number"),
+    ],
+)
+def test_files_of_planned_turns_that_are_loaded_after_the_loop_are_found(
+    after: str, told: bool, saved: str, by_turn: bool
+) -> None:
+    turn = f"acc = validate(model)\nif acc > best:\n    best, best_epoch = acc, epoch\n{saved}"
+    text = script(turn, f"import os\nepochs, best_epoch = read(), 0{LOADS}", after).replace(
+        "range(10)", "range(epochs)"
+    )
+    (loop,) = survey_of(text).loops
+    assert len(loop.planned_files) == (told and by_turn)
+
+
 WIDENED = """    def widen(self):
         if self.quick.out_features < 64:
             self.quick = nn.Linear(8, 64)"""
