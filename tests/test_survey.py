@@ -2521,6 +2521,12 @@ def test_score_of_an_else_is_handed_over_by_all_in_every_turn() -> None:
         pytest.param("while going:", "going = waits()", "going = True", True, id="a flag"),
         pytest.param("for epoch in count():", "step += 1", "if step > 90:\n    break", True, id="endless steps"),
         pytest.param("for epoch in count():", "step += 1", "if epoch > 9:\n    break", False, id="endless epochs"),
+        pytest.param("for epoch in range(int(2e9)):", "step += 1", "pass", True, id="as good as endless"),
+        pytest.param("for epoch in range(first, 10**9):", "step += 1", "pass", True, id="from a number on"),
+        pytest.param("for epoch in range(10**6):", "step += 1", "if epoch > 9:\n    break", False, id="left before"),
+        pytest.param("for epoch in range(int(9e3)):", "step += 1", "pass", False, id="many"),
+        pytest.param("for epoch in range(10**most):", "step += 1", "pass", False, id="not told"),
+        pytest.param("while epoch < 1_000_000:", "step += 1", "epoch += 1", True, id="endless by a counter"),
     ],
 )
 def test_score_within_the_loop_over_batches_is_handed_over_there_where_steps_end_the_training(
@@ -2531,6 +2537,17 @@ def test_score_within_the_loop_over_batches_is_handed_over_there_where_steps_end
     (score,) = survey_of(text).scores
     assert (score.in_turn, score.guarded, score.condition) == (in_turn, not in_turn, "n % 5 == 0")
     assert score.index.source.code(score.anchors["report"]).startswith("if acc > best" if in_turn else "log()")
+
+
+@pytest.mark.parametrize(("default", "in_turn"), [("10**6", True), ("90", False)])
+def test_score_is_handed_over_in_epochs_whose_number_an_option_has_no_training_reach(
+    default: str, in_turn: bool
+) -> None:
+    batch = f"optimizer.step()\n        if n % 5 == 0:\n{indent(TRACKS, ' ' * 8)}"
+    option = f"parser = argparse.ArgumentParser()\nparser.add_argument('--epochs', type=int, default={default})\n"
+    text = script("log()", f"{option}args = parser.parse_args()").replace("range(10)", "range(args.epochs)")
+    (score,) = survey_of(f"import argparse\n{text}".replace("optimizer.step()\n", batch)).scores
+    assert score.in_turn is in_turn
 
 
 @pytest.mark.parametrize(
@@ -8138,6 +8155,44 @@ def test_what_runs_in_the_planned_last_turn_alone_is_found(head: str, test: str,
     text = script(f"if {test}:\n    final(model)").replace("for epoch in range(10)", head)
     (loop,) = survey_of(text).loops
     assert [site.code for site in loop.last_turns] == ([test.partition(" and")[0]] if told else [])
+
+
+LOADS = """
+def measure(number):
+    test(torch.load(f"own_{number}.pt"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        pytest.param("test(torch.load(f'net_{epochs - 1}.pt'))", True, id="the last one"),
+        pytest.param("path = os.path.join(to, f'{epochs}.pt')\ntest(torch.load(path))", True, id="a path with a name"),
+        pytest.param("for k in range(4, epochs + 1, 5):\n    test(torch.load(f'net_{k}.pt'))", True, id="each one"),
+        pytest.param("for k in range(epochs):\n    measure(k)", True, id="in a function"),
+        pytest.param("for k in range(folds):\n    measure(k)", False, id="each fold"),
+        pytest.param("for k in range(epochs):\n    test(torch.load('best.pt'))", False, id="a constant name"),
+        pytest.param("test(torch.load(f'net_{best_epoch}.pt'))", False, id="the best one"),
+        pytest.param("test(torch.load(f'net_{epoch}.pt'))", False, id="the last one there was"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("saved", "by_turn"),
+    [
+        pytest.param("torch.save(state, f'net_{epoch}.pt')", True, id="by its turn"),
+        pytest.param("torch.save(state, f'best_{epochs}_{epoch}.pt')", False, id="by the setting"),
+        pytest.param("torch.save(state, 'best.pt')", False, id="by no number"),
+    ],
+)
+def test_files_of_planned_turns_that_are_loaded_after_the_loop_are_found(
+    after: str, told: bool, saved: str, by_turn: bool
+) -> None:
+    turn = f"acc = validate(model)\nif acc > best:\n    best, best_epoch = acc, epoch\n{saved}"
+    text = script(turn, f"import os\nepochs, best_epoch = read(), 0{LOADS}", after).replace(
+        "range(10)", "range(epochs)"
+    )
+    (loop,) = survey_of(text).loops
+    assert len(loop.planned_files) == (told and by_turn)
 
 
 WIDENED = """    def widen(self):

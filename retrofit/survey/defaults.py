@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
+from itertools import product
+from typing import Any
 
 import libcst as cst
 
@@ -16,7 +20,6 @@ from retrofit.survey.index import Index
 from retrofit.survey.nodes import COMPARING, dotted, ends, last_name, method_name, names_in, receiver, unquoted
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.values import written_items
 from retrofit.survey.settings import given_elsewhere
 
 #: The values that an expression may have; None where they cannot be told.
@@ -64,6 +67,10 @@ class Defaults:
                 default = None  # argparse makes something else of the text
         for name in read_as(call):
             self._options[name].append(default if self._known else None)
+
+    def values(self, node: cst.BaseExpression) -> list[object]:
+        """Return what an expression may be by default, nothing where that cannot be told."""
+        return self._values(node, self._index.scope_of(node), frozenset()) or []
 
     def leave_out(self, node: cst.CSTNode) -> bool:
         """Whether some code runs only where an option says otherwise than by default."""
@@ -145,7 +152,13 @@ class Defaults:
         if isinstance(node, cst.BooleanOperation):
             return self._joined(node, scope, seen)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
-            return self._compared(node, scope, seen)
+            asked = node.comparisons[0]
+            return self._computed(COMPARING.get(type(asked.operator)), [node.left, asked.comparator], scope, seen)
+        if isinstance(node, cst.BinaryOperation):
+            power = math.pow if isinstance(node.operator, cst.Power) else None
+            return self._computed(power, [node.left, node.right], scope, seen)
+        if isinstance(node, cst.Call) and dotted(node.func) == "int" and len(node.args) == 1:
+            return self._computed(math.trunc, [node.args[0].value], scope, seen)
         if isinstance(node, cst.Call):
             return self._asked(node, scope, seen) if node.args else self._called.get(self._index.qualified(node.func))
         name = dotted(node)
@@ -236,8 +249,9 @@ class Defaults:
         if self._index.environment_variable(call):
             return None
         written = [one.node for one in self._flow.origins(held, scope) if isinstance(one.node, cst.Dict)]
-        keys = [(key, item) for one in written for key, item in written_items(self._index, one)]
-        items = [item for key, item in keys if unquoted(key) == unquoted(self._index.source.code(plain[0]))]
+        pairs = [pair for one in written for pair in one.elements if isinstance(pair, cst.DictElement)]
+        code = self._index.source.code
+        items = [pair.value for pair in pairs if unquoted(code(pair.key)) == unquoted(code(plain[0]))]
         found = [self._values(one, scope, seen) for one in [*items, plain[1]]]
         return None if None in found else [value for values in found for value in values or ()]
 
@@ -251,15 +265,15 @@ class Defaults:
             return None
         return [(a and b) if both else (a or b) for a in left for b in right]
 
-    def _compared(self, node: cst.Comparison, scope: Scope, seen: frozenset[object]) -> _Values:
-        compare = COMPARING.get(type(node.comparisons[0].operator))
-        left = self._values(node.left, scope, seen)
-        right = self._values(node.comparisons[0].comparator, scope, seen)
-        if left is None or right is None or compare is None:
+    def _computed(
+        self, compute: Callable[..., Any] | None, parts: list[cst.BaseExpression], scope: Scope, seen: frozenset[object]
+    ) -> _Values:
+        found = [values for part in parts if (values := self._values(part, scope, seen)) is not None]
+        if compute is None or len(found) < len(parts):
             return None
         try:
-            return [compare(a, b) for a in left for b in right]
-        except TypeError:  # no numbers
+            return [compute(*given) for given in product(*found)]
+        except (TypeError, ValueError, OverflowError):  # no numbers, or none that can be
             return None
 
     def _literal(self, node: cst.BaseExpression | None) -> _Values:

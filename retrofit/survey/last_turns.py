@@ -27,9 +27,15 @@ def last_turns(index: Index, loop: EpochLoop) -> list[Site]:
 
 def limit_of(node: cst.CSTNode) -> str | None:
     """Return the name of what limits a loop: that of `range(name)`, `range(first, name)` or `while turn < name`."""
+    last = end_of(node)
+    return counted(last) if last is not None else None
+
+
+def end_of(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return to what a loop counts: `2 * n` in `range(2 * n)`, `range(first, 2 * n)` or `while turn < 2 * n`."""
     if isinstance(node, cst.Comparison):
-        return counted(node.comparisons[0].comparator)
-    return counted(node.args[:2][-1].value) if isinstance(node, cst.Call) and node.args else None
+        return node.comparisons[0].comparator
+    return node.args[:2][-1].value if isinstance(node, cst.Call) and node.args else None
 
 
 def counted(node: cst.CSTNode) -> str | None:

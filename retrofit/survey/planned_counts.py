@@ -11,10 +11,12 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import counted, limit_of
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, dotted, nodes_in, spelled
+from retrofit.survey.names import Variable
+from retrofit.survey.nodes import argument, dotted, names_in, nodes_in, spelled
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.namesakes import once_in_a_turn
+from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop, PlannedCount
 
 #: What has as many items as what it is given.
@@ -34,6 +36,13 @@ def find_planned_counts(index: Index, flow: Flow, loops: list[EpochLoop]) -> lis
             for site in _Counts(index, flow, loop, limit, gathered).found():
                 found.setdefault(site.node, site)
     return list(found.values())
+
+
+def note_planned_files(index: Index, flow: Flow, loops: list[EpochLoop]) -> None:
+    """Note what loads, after a loop, files that its turns save by their numbers, by those that are planned."""
+    for loop in loops:
+        limit = limit_of(loop.anchors["range"])
+        loop.planned_files = _Counts(index, flow, loop, limit, set()).files() if limit is not None else []
 
 
 def _gathered(index: Index, flow: Flow, loop: EpochLoop) -> set[Origin]:
@@ -73,6 +82,31 @@ class _Counts:
             names = [name for node in items for name in self._wholes(node) if spelled(name) and self._filled(name)]
             if counts and names:
                 yield from (self._site(count, names[0]) for count in counts)
+
+    def files(self) -> list[Site]:
+        """Return each call that loads a file by a planned number, where turns save some by theirs, and none by that."""
+        index, turns = self._index, called_in(self._index, self._flow, self._loop.statement)
+        saves = [(index.statement(one), self._in_path(one, 1)) for one in index.calls_to("torch.save")]
+        inside = [named for here, named in saves if self._loop.statement in here.path or here.scope in turns]
+        by_turn = any(self._flow.member(self._loop.target, self._loop.scope) in named for named in inside)
+        if not by_turn or any(self._limit in named for _, named in saves):
+            return []
+        numbers = {self._limit}
+        for one in index.statements:
+            if isinstance(one.node, cst.For) and self._is_later(one) and any(self._counts(one.node.iter)):
+                numbers.add(self._flow.member(dotted(one.node.target) or "", one.scope))
+        loads = [one for one in index.calls_to("torch.load") if self._is_later(index.statement(one))]
+        return [Site(node=one, index=index) for one in loads if not numbers.isdisjoint(self._in_path(one, 0))]
+
+    def _in_path(self, call: cst.Call, position: int) -> set[Variable]:
+        """Return the variables that the path of a file is made of, and those that calls give for such a parameter."""
+        path = argument(call, "f", position)
+        made = self._flow.origins(path, self._index.scope_of(call)) if path is not None else []
+        values = [(one.node, self._index.scope_of(one.node)) for one in made]
+        own = {self._flow.member(name, scope) for node, scope in values for name in names_in(node)}
+        given = [source for one in own if one[1] in one[0].parameters for source in self._flow.sources(one)]
+        named = [(name, one.scope) for one in given if one.value is not None for name in names_in(one.value)]
+        return own | {self._flow.member(*one) for one in named}
 
     def _meetings(self) -> Iterator[tuple[list[cst.BaseExpression], list[cst.BaseExpression]]]:
         """Yield what calls and loops after the epoch loop take together, as numbers and as items."""

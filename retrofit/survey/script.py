@@ -65,7 +65,7 @@ from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import apart_from_training, defines, may_lack_value, ways_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.partings import find_partings
-from retrofit.survey.planned_counts import find_planned_counts
+from retrofit.survey.planned_counts import find_planned_counts, note_planned_files
 from retrofit.survey.reach import reachable
 from retrofit.survey.repetitions import comprehended, repeats_itself
 from retrofit.survey.resuming import find_resumptions
@@ -279,6 +279,7 @@ def survey(
     script.assertions = find_assertions(index, flow, origins, script.models)
     script.minimums = find_minimums(index, flow, script.loops, origins, script.wrappers)
     script.planned_counts = find_planned_counts(index, flow, script.loops)
+    note_planned_files(index, flow, script.loops)
     again = repeated(script.models, script.loops, flow)
     again = again or built_again(script.models, script.optimizers, origins, script.loops, flow)
     beside = groups[0][1][0].file if groups else None

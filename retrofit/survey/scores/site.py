@@ -9,8 +9,10 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.counters import given_in, increments
+from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.last_turns import end_of
 from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, receiver
 from retrofit.survey.order import may_lack_value, runs_always
@@ -52,6 +54,9 @@ from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
 from retrofit.survey.sites.score import EarlyEnd, KeptScore, Score, answer_for
 
+#: As many epochs no training takes.
+_ENDLESS = 100_000
+
 
 def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Score | None:
     """Return where all ranks can hand a candidate over, None where it is no score to decide by.
@@ -68,7 +73,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         here = meeting([maker for maker in makers if here not in maker.path]) or here
     turns = _batches_around(index, loop, here)
     way = way_in(index, flow, turns[-1] if turns else loop.statement, here)
-    if turns and (len(turns) > 2 or not way.condition or _goes_by_turns(index, loop)):
+    if turns and (len(turns) > 2 or not way.condition or _goes_by_turns(flow, loop)):
         if kept is not None and not (way.condition or candidate.named):
             return None
         turns, way = [], way_in(index, flow, loop.statement, here, turns)
@@ -187,13 +192,21 @@ def _batches_around(index: Index, loop: EpochLoop, place: Statement) -> list[Sta
     return [part for part in around if not of_phases(index, part.node)]
 
 
-def _goes_by_turns(index: Index, loop: EpochLoop) -> bool:
+def _goes_by_turns(flow: Flow, loop: EpochLoop) -> bool:
     """Whether what ends a loop is the number of its turns, rather than that of steps in a loop inside it, or a flag."""
+    index, counts = flow.index, loop.limited and not _is_endless(flow, loop)
     asked = [test for node in loop.leaving for test in tests_around(index.statement(node))]
-    counters = [loop.target] if loop.limited else [name for test in asked for name in names_in(test)]
+    counters = [loop.target] if counts else [name for test in asked for name in names_in(test)]
     counting = [b.statement for name in counters for b in bindings_of(index, loop, name) if increments(b)]
     counted = isinstance(loop.node, cst.For) and loop.target in counters
     return counted or any(not _batches_around(index, loop, one) for one in counting)
+
+
+def _is_endless(flow: Flow, loop: EpochLoop) -> bool:
+    """Whether a loop's head ends it after more turns than any training takes, by default: `range(int(1e9))`."""
+    last = end_of(loop.anchors["range"])
+    turns = Defaults(flow.index, flow).values(last) if last is not None else []
+    return bool(turns) and all(isinstance(one, (int, float)) and one >= _ENDLESS for one in turns)
 
 
 def brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> Score | None:

@@ -71,6 +71,7 @@ class EpochLoop(Site):
         partings: what ends the process group in a turn of it, after which it goes on.
         thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
         last_turns: the conditions under which something runs in its planned last turn alone.
+        planned_files: what loads, after it, a file by the number of a planned turn, where each saves its own.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
         tried: whether it runs only as one of several trials of a library.
@@ -100,6 +101,7 @@ class EpochLoop(Site):
     partings: list[Site] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
     last_turns: list[Site] = field(default_factory=list)
+    planned_files: list[Site] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
     repeated: str = ""
     tried: bool = False
