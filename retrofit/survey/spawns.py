@@ -9,14 +9,12 @@ import libcst as cst
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import argument, dotted, ends, named_in, names_in
+from retrofit.survey.nodes import argument, dotted, ends, names_in
 from retrofit.survey.order import leading_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.sites.call import Spawn
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.wrapper import Wrapper
-
-_ENVIRONMENT = ("os.environ", "os.environ.get", "os.getenv")
 
 
 def find_spawns(loops: Sequence[EpochLoop], wrappers: Sequence[Wrapper], flow: Flow) -> list[Spawn]:
@@ -44,7 +42,7 @@ def find_spawns(loops: Sequence[EpochLoop], wrappers: Sequence[Wrapper], flow: F
             usual=defaults.run(one),
             needed=_is_needed(one, wrappers, flow),
             number=_number(one, flow),
-            avoided=_avoided(one, flow),
+            avoided=_avoided(one, flow, defaults),
         )
         for one in found
         if not (trains and constants.leave_out(one))
@@ -67,10 +65,10 @@ def _number(call: cst.Call, flow: Flow) -> str:
     return "" if number is None else flow.index.source.code(number)
 
 
-def _avoided(call: cst.Call, flow: Flow) -> str:
+def _avoided(call: cst.Call, flow: Flow, defaults: Defaults) -> str:
     """Return the condition before a call by which its function runs what the call starts itself, and leaves.
 
-    What asks the environment tells of another launcher, which sets that.
+    It is one that an option decides, as its default tells: what asks the environment is of another launcher.
     """
     index, here = flow.index, flow.index.statement(call)
     started = [scope for scope in index.scopes if call in flow.callers(scope)]
@@ -79,9 +77,7 @@ def _avoided(call: cst.Call, flow: Flow) -> str:
     same = {around for user in users for around in index.ancestors(user)}
     early = [one.node for part in here.path if part.scope is here.scope for one in part.preceding]
     tests = [one.test for one in early if isinstance(one, cst.If) and one.body in same and ends(one.body)]
-    asked = [{index.qualified(part) for part in named_in(test)} for test in tests]
-    own = [test for test, names in zip(tests, asked, strict=True) if names.isdisjoint(_ENVIRONMENT)]
-    return " or ".join(map(index.source.code, own))
+    return " or ".join(index.source.code(test) for test in tests if defaults.values(test))
 
 
 def _is_needed(call: cst.Call, wrappers: Sequence[Wrapper], flow: Flow) -> bool:
