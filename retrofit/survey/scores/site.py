@@ -355,6 +355,7 @@ def _made_at(
         each_turn = max((m.order for m in makers if m.parent is loop.statement), default=0)
         lasting = [m for m in makers if m.order >= each_turn or not any(part in loop.inner for part in m.ancestors)]
         measured = [maker for maker in lasting if maker in validating] or lasting
+        measured = _validating(index, flow, loop, measured, root_of(candidate.node))
         measured = _first_alone(index, measured, root_of(candidate.node)) or measured
         measured = _summed_up(index, loop, measured, makers) or measured
         again = max(m.order for m in makers) > max(m.order for m in measured)
