@@ -153,7 +153,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         plain = parted is None or isinstance(bare_of(candidate.node), cst.Name)
         there = [] if plain else [f"{name} is not None"]
-        there += presence(index, candidate.node, way.block, stand_ins)
+        there += presence(flow, candidate.node, way.block, stand_ins)
         score.present = " and ".join(dict.fromkeys(there))
     return score
 
