@@ -87,3 +87,51 @@ def test_a_turn_has_a_score_where_either_of_two_places_measures_it() -> None:
 def test_a_score_of_one_place_is_measured_nowhere_earlier(end: str, before: str) -> None:
     (score,) = survey_of(measured(end, before)).scores
     assert (score.expression, score.earlier) == ("val_loss", [])
+
+
+#: A turn that tells its loss every so many batches, on rank 0, as it trains and, without gradients, as it validates.
+TOLD = """\
+        if STEP:
+            if rank == 0:
+                told_loss = gathered['sum']
+                log(told_loss)
+"""
+VALIDATED = """
+model.eval()
+gathered = {'sum': 0.0, 'n': 0}
+with torch.no_grad():
+    for step, (x, y) in enumerate(val_loader):
+        gathered['sum'] += criterion(model(x), y).item()
+        gathered['n'] += 1
+        if LAST:
+            if rank == 0:
+                told_loss = gathered['sum'] / gathered['n']
+                log(told_loss)
+"""
+
+
+def told_twice(step: str = "step % 4 == 0", last: str = "step == len(val_loader) - 1") -> str:
+    text = measured(VALIDATED.replace("LAST", last), STEP + TOLD.replace("STEP", step))
+    learnt = "        loss.backward()\n        gathered['sum'] += loss.item()\n"
+    text = text.replace("        loss.backward()\n", learnt)
+    return text.replace("    for x, y", "    gathered = {'sum': 0.0}\n    for step, (x, y)").replace(
+        "in loader", "in enumerate(loader)"
+    )
+
+
+def test_of_a_name_that_the_training_gives_a_value_too_that_of_the_validation_counts(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, told_twice(), Options(metric="told_loss", mode="min"))
+    new = rewritten(plan)
+    assert new.count("pai_score = told_loss\n") == 1
+    assert "/ gathered['n']\n                    log(told_loss)\n                    pai_score = told_loss\n" in new
+    assert [note.message for note in plan.notes if note.code == "PAI012"] == []
+
+
+def test_what_counts_of_two_that_both_train_is_told_without_a_reason(tmp_path: Path) -> None:
+    text = measured("pass", STEP + TOLD.replace("STEP", "step % 4 == 0") + TOLD.replace("STEP", "step % 9 == 0"))
+    text = text.replace("    loss.backward()\n", "    loss.backward()\n        gathered['sum'] += loss.item()\n")
+    plan = plan_of(tmp_path, text, Options(metric="told_loss", mode="min"))
+    told = [note.message for note in plan.notes if "another value later" in note.message]
+    assert told == [
+        "`told_loss` counts as it is made here; it gets another value later (line 21), which does not count"
+    ]

@@ -219,3 +219,44 @@ verification = Verification()
     text = script("pass", before).replace(step, f"{step}        verification(step, model)\n")
     found = survey_of(text)
     assert (found.scores, [name.removeprefix("verify:") for name, _ in found.measures]) == ([], offered)
+
+
+#: A validation written out in the epoch loop, which knows its means at the last batch alone.
+AT_THE_LAST = """
+sums, meter, loss = {'n': 0}, Meter(), 0
+model.eval()
+for step, (x, y) in enumerate(val_loader):
+    with torch.no_grad():
+        out = model(x)
+    ALWAYS
+    if step == last:
+        known = sums
+        MADE
+"""
+
+
+@pytest.mark.parametrize(
+    ("always", "made", "offered"),
+    [
+        pytest.param("sums['n'] += right(out, y)", "acc = sums['n'] / 9", ["acc"], id="of a dict's item"),
+        pytest.param("sums['n'] += right(out, y)", "acc = known['n'] / 9", ["acc"], id="by another name"),
+        pytest.param("meter.update(right(out, y))", "acc = meter.compute()", ["acc"], id="of a meter"),
+        pytest.param("meter.update(right(out, y))", "acc = right(out, y)", [], id="of that batch alone"),
+        pytest.param("sums['n'] += right(out, y)", "thing = sums['n'] / 9", [], id="what sounds like no score"),
+        pytest.param("meter.update(right(out, y))\n    acc = meter.share(1)", "print(acc)", [], id="at each batch"),
+    ],
+)
+def test_the_mean_that_a_validation_makes_at_its_last_batch_is_offered(
+    always: str, made: str, offered: list[str]
+) -> None:
+    text = script(AT_THE_LAST.replace("ALWAYS", always).replace("MADE", made), "last = 9")
+    found = survey_of(text)
+    assert (found.scores, [name for name, _ in found.measures]) == ([], offered)
+    for name in offered:
+        (score,) = survey_of(text, name, "max").scores
+        assert (score.known, score.unfit[0]) == (True, "")
+
+
+def test_the_mean_that_a_training_makes_at_some_batches_is_not_offered() -> None:
+    text = script().replace("optimizer.step()\n", "n += hits(x)\n        if n > 9:\n            acc = n / 9\n")
+    assert survey_of(text).measures == []

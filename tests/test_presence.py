@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retrofit.options import Options
-from tests.helpers import code, plan_of, rewritten, script
+from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 _CALL = "    pai_distributed.report_validation_score("
 
@@ -315,3 +315,51 @@ def test_one_of_some_batches_is_noted_only_where_it_is_measured(tmp_path: Path, 
     text = code(head) + text.replace(batches, "    fit(model, epoch)\n")
     new = rewritten(plan_of(tmp_path, text, Options(metric=score, mode="max")))
     assert f"pai_distributed.note_score({value})\n" in new
+
+
+METERED = """
+MADE
+model.eval()
+for step, (x, y) in enumerate(val_loader):
+    with torch.no_grad():
+        hit = right(model(x), y)
+    FILLED
+if rank == 0:
+    print(meter.mean())
+"""
+#: How a validation fills its meter, and the condition under which that has something in it.
+FILLED_BY = {
+    "rank 0": ("if rank == 0:\n        meter.update(hit)", "rank == 0"),
+    "rank 0 at times": ("if rank == 0 and step % 2:\n        meter.update(hit)", "rank == 0"),
+    "one process or rank 0": ("if not multi or rank == 0:\n        meter.update(hit)", "(not multi or rank == 0)"),
+    "not the others": ("if rank != 0:\n        pass\n    else:\n        meter.update(hit)", "not (rank != 0)"),
+    "all ranks": ("meter.update(hit)", ""),
+    "each rank": ("if rank == 0:\n        meter.update(hit)\n    else:\n        meter.update(hit.mean())", ""),
+    "perhaps all ranks": ("if rank == 0:\n        meter.update(hit)\n    gather(meter)", ""),
+    "some batches": ("if step % 2:\n        meter.update(hit)", ""),
+    "all ranks, shown by one": ("meter.update(hit)\n    if rank == 0:\n        meter.show(hit)", ""),
+}
+
+
+@pytest.mark.parametrize(("filled", "guard"), FILLED_BY.values(), ids=FILLED_BY)
+def test_what_some_ranks_alone_fill_is_read_on_these(filled: str, guard: str) -> None:
+    text = script(METERED.replace("MADE", "meter = Meter()").replace("FILLED", filled))
+    (score,) = survey_of(text, "meter.mean()['acc']", "max").scores
+    assert score.value == "meter.mean()['acc']" + (f" if {guard} else None" if guard else "")
+
+
+def test_what_all_ranks_have_filled_before_it_began_anew_is_nothing_to_that(tmp_path: Path) -> None:
+    made = "meter = Meter()\nmeter.update(loss)\nmeter = Meter()"
+    text = script(METERED.replace("MADE", made).replace("FILLED", FILLED_BY["rank 0"][0]))
+    new = rewritten(plan_of(tmp_path, text, Options(metric="meter.mean()['acc']", mode="max")))
+    assert "meter.mean()['acc'] if rank == 0 else None" in new
+
+
+@pytest.mark.parametrize("ranks", ["rank 0", "all ranks"])
+def test_in_a_function_too_what_some_ranks_alone_fill_is_read_on_these(ranks: str) -> None:
+    filled, guard = FILLED_BY[ranks]
+    body = METERED.replace("MADE", "meter = Meter()").replace("FILLED", filled)
+    text = script("validate(model)", "def validate(model):" + body.replace("\n", "\n    "))
+    (score,) = survey_of(text, "validate:meter.mean()['acc']", "max").scores
+    assert score.kept is not None
+    assert score.kept.present == guard

@@ -8798,3 +8798,27 @@ def test_two_models_of_one_function_are_two() -> None:
     text = text.replace("self.net(x)", "self.other(self.net(x))")
     text = text.replace("(self.net.parameters()", "([*self.net.parameters(), *self.other.parameters()]")
     assert [len(wrappers) for wrappers in survey_of(text).groups] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("test", "option"),
+    [
+        ("is_distributed and args.amp", "args.amp"),
+        ("args.amp and args.mode == 'fast'", "args.amp and args.mode == 'fast'"),
+        ("is_distributed and epoch > 3", "args.mode == 'train'"),
+        ("not (is_distributed and args.amp)", "args.mode == 'train'"),
+    ],
+)
+def test_the_option_beside_how_a_script_is_started_leads_to_a_library(test: str, option: str) -> None:
+    text = f"""
+        import horovod.torch as hvd
+
+        def step():
+            if {test}:
+                hvd.allreduce(1)
+
+        if args.mode == 'train':
+            step()
+    """
+    (framework,) = survey_of(text).frameworks
+    assert framework.option == option

@@ -13,6 +13,7 @@ from retrofit.knowledge.kinds import MakesConfigured, Wraps
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.loops import conjuncts
 from retrofit.survey.nodes import dotted, names_in, nodes_in
 from retrofit.survey.origins import Origin
 from retrofit.survey.ranks import condition
@@ -195,6 +196,12 @@ def _chooses(index: Index, test: cst.BaseExpression) -> bool:
     return not _NO_OPTION.search(index.source.read(test))
 
 
+def _choosing(index: Index, test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return a condition, or the flags beside what is no option in it: the `args.amp` of `distributed and args.amp`."""
+    flags = [part for part in conjuncts(test) if dotted(part) is not None]
+    return [test] if _chooses(index, test) else flags
+
+
 def engines(index: Index, made: Collection[Origin]) -> bool:
     """Whether one of some values is made by a library that owns the training loop or shards the model."""
     calls = [one.node for one in made if isinstance(one.node, cst.Call)]
@@ -208,7 +215,8 @@ def _asked(index: Index, flow: Flow, node: cst.CSTNode, known: dict[Scope, list[
         known: the same of functions, as far as it is told.
     """
     tests = [(test, holds) for test, holds in index.guards(node) if not condition(flow, test)]
-    codes = [(index.source.read(test), holds) for test, holds in tests if _chooses(index, test)]
+    parts = [(part, holds) for test, holds in tests for part in (_choosing(index, test) if holds else [test])]
+    codes = [(index.source.read(part), holds) for part, holds in parts if _chooses(index, part)]
     options = [code if holds else f"not ({code})" for code, holds in codes]
     if options:
         return options[::-1]

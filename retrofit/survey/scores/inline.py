@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.counters import changes
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, named_in, names_in
+from retrofit.survey.nodes import dotted, mentions, named_in, names_in
 from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
@@ -20,6 +20,7 @@ from retrofit.survey.scores.values import (
     mean_of,
     of_phases,
     only_begins,
+    root_of,
     taken_by_turn,
     target_node,
 )
@@ -92,6 +93,7 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
             continue
         if making.around(batches) != EVALUATED:
             continue
+        yield from _summed_up(index, batches)
         within = [b for b in index.bindings if batches in b.statement.path and changes(b)]
         added = {b.target: b.statement.node for b in within if direction_of(b.target) and "." not in b.target}
         filled = {
@@ -114,6 +116,21 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
             averages.setdefault(total, {total: statement})
         for made in averages.values():
             yield from made.items()
+
+
+def _summed_up(index: Index, batches: Statement) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield (name, statement) of what a loop makes at some batches of what it gathers, such as the mean at the last."""
+    within = [b for b in (*index.bindings, *index.items) if batches in b.statement.path]
+    filled = [held for call, held in index.method_calls(*FILLS) if batches in index.statement(call).path]
+    gathered = {*(b.target.partition("[")[0] for b in within if changes(b)), *map(root_of, filled)}
+    given = [(b, b.value) for b in within if b.value is not None and b.item is None]
+    parts = (cst.Name, cst.Attribute, cst.Subscript)
+    gathered |= {b.target for b, value in given if isinstance(value, parts) and root_of(value) in gathered}
+    for binding, value in given:
+        named = direction_of(binding.target) and binding.target.isidentifier()
+        made = isinstance(value, (cst.BinaryOperation, cst.Call)) and mentions(value, gathered - {binding.target})
+        if named and made and under_condition(binding.statement, batches):
+            yield binding.target, binding.statement.node
 
 
 def _named_after(

@@ -270,7 +270,7 @@ def _present(flow: Flow, loop: EpochLoop, candidate: Candidate, made: Statement)
     index, whole = flow.index, whole_of(flow.index, candidate)
     item = next((part for part in way_to_root(whole) if isinstance(part, cst.Subscript)), whole)
     at = made if candidate.written else index.statement(candidate.node)
-    return " and ".join(presence(index, whole, made, StandIns(index, flow, loop).of(item, at, candidate.call)))
+    return " and ".join(presence(flow, whole, made, StandIns(index, flow, loop).of(item, at, candidate.call)))
 
 
 def _noting(

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, leaves, names_in, nodes_in
+from retrofit.survey.loops import conjuncts
+from retrofit.survey.nodes import dotted, leaves, method_name, names_in, nodes_in
 from retrofit.survey.ranks import of_some
 from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scores.filling import FILLS, Filling
 from retrofit.survey.scores.standins import StandIn
 from retrofit.survey.scores.values import bare_of, root_of, way_to_root, written
-from retrofit.survey.scores.ways import tests_around
+from retrofit.survey.scores.ways import bracketed, tests_around
 
 _SIZES = (cst.GreaterThan, cst.NotEqual, cst.GreaterThanEqual)
 
 
-def presence(index: Index, node: cst.BaseExpression, made: Statement, stand_ins: list[StandIn]) -> list[str]:
+def presence(flow: Flow, node: cst.BaseExpression, made: Statement, stand_ins: list[StandIn]) -> list[str]:
     """Return the code of the conditions under which an expression has a value, as far as the script knows of any.
 
-    They are those under which it looks at the expression itself, and those that follow from what its variable may be.
+    They are those under which it looks at the expression itself, those that follow from what its variable may be, and
+    that of the ranks that alone fill its object.
 
     Args:
         node: the expression.
@@ -30,8 +34,31 @@ def presence(index: Index, node: cst.BaseExpression, made: Statement, stand_ins:
     """
     if isinstance(bare_of(node), cst.Name):
         return []  # the helper takes None
+    index = flow.index
     tests = _tested(index, node, made) if node in index.parents else []
-    return list(dict.fromkeys([*tests, *_lacking(index, node, stand_ins)]))
+    return list(dict.fromkeys([*tests, *_lacking(index, node, stand_ins), *_ranks_that_fill(flow, node, made)]))
+
+
+def _ranks_that_fill(flow: Flow, node: cst.BaseExpression, made: Statement) -> set[str]:
+    """Return the condition of the ranks that alone fill what an expression is taken out of, as far as it is one."""
+    index, filling = flow.index, Filling(flow, node)
+    begun = [b.statement.order for b in index.bound(filling.names, made.scope) if b.statement.order <= made.order]
+    calls = [one for one in index.calls_of(made.scope) if index.statement(one).order >= max(begun, default=0)]
+    fills = [one for one in calls if filling.by(one) or filling.may_be_by(one)]
+    # Where nothing has filled it by then, it is read at the function's end.
+    fills = [one for one in fills if index.statement(one).order <= made.last] or fills
+    plainly = any(method_name(one) in FILLS for one in fills)
+    return set.intersection(*(set(_ranks_around(flow, one, made)) for one in fills)) if plainly else set()
+
+
+def _ranks_around(flow: Flow, call: cst.Call, made: Statement) -> Iterator[str]:
+    """Yield the parts of the conditions around a call that choose ranks, but for those around a statement."""
+    index = flow.index
+    for test, holds in index.guards(call):
+        if index.statement(test) not in made.around:
+            for part in conjuncts(test) if holds else [test]:
+                if of_some(flow, part):
+                    yield bracketed(index, part) if holds else f"not ({index.source.code(part)})"
 
 
 def _tested(index: Index, node: cst.BaseExpression, made: Statement) -> list[str]:

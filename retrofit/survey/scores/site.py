@@ -158,7 +158,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         plain = parted is None or isinstance(bare_of(candidate.node), cst.Name)
         there = [] if plain else [f"{name} is not None"]
-        there += presence(index, candidate.node, way.block, stand_ins)
+        there += presence(flow, candidate.node, way.block, stand_ins)
         score.present = " and ".join(dict.fromkeys(there))
     return score
 
@@ -368,6 +368,7 @@ def _made_at(
         each_turn = max((m.order for m in makers if m.parent is loop.statement), default=0)
         lasting = [m for m in makers if m.order >= each_turn or not any(part in loop.inner for part in m.ancestors)]
         measured = [maker for maker in lasting if maker in validating] or lasting
+        measured = _validating(index, flow, loop, measured, root_of(candidate.node))
         measured = _first_alone(index, measured, root_of(candidate.node)) or measured
         measured = _summed_up(index, loop, measured, makers) or measured
         again = max(m.order for m in makers) > max(m.order for m in measured)

@@ -84,12 +84,12 @@ def way_in(
         code = [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
         whole = yes and len(common) == len(conjuncts(node.test))
         told = [(one, one) for one in code]
-        conditions += [(index.source.code(node.test), _bracketed(index, node.test))] if whole else told
+        conditions += [(index.source.code(node.test), bracketed(index, node.test))] if whole else told
     condition = " and ".join(one[len(conditions) > 1] for one in conditions)
     return Way(guard, block, condition, "first" if ranked else "all", looped)
 
 
-def _bracketed(index: Index, test: cst.BaseExpression) -> str:
+def bracketed(index: Index, test: cst.BaseExpression) -> str:
     """Return the code of a condition as it stands beside others that hold as well."""
     either = isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or)
     low = (either or isinstance(test, (cst.IfExp, cst.Lambda))) and not test.lpar
@@ -183,7 +183,7 @@ def common_condition(index: Index, flow: Flow, way: Way) -> str:
         calls = set(re.findall(r"([\w.]+)\(", code)) - {"len", "int", "min", "max"}
         if calls or ":=" in code or not changed.isdisjoint(re.findall(r"[\w.]+", code)):
             return ""
-        found.append(_bracketed(index, part))
+        found.append(bracketed(index, part))
     return " and ".join(found) if all(code_within(index, way.block.node, node.body) for _, node in ifs) else ""
 
 

@@ -113,7 +113,7 @@ class Score(Site):
         owner: what has to stand before its code for the user to mean it, `FUNCTION:`; "" where that alone tells.
         last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
         earlier: the same as it is measured before the turn trains on, for a turn that does not measure it here.
-        later: where it gets another value later in the turn, which does not count, as not all turns have it; else "".
+        later: where it gets another value later in the turn, which does not count; "" where it gets none.
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
         carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
         emptied: where what it is made of begins anew before it can be handed over, "" where it does not.
