@@ -1039,7 +1039,11 @@ AVOIDED = {
         "if args.spawn:\n    ",
         "`args.spawn` holds",
     ),
-    "another launcher's, by a name": ("if rank >= 0:\n    main(rank)\n    sys.exit()\n", "", ""),
+    "another launcher's, by a name": (
+        "launched = 'RANK' in os.environ\nif launched:\n    main(0)\n    sys.exit()\n",
+        "if args.spawn:\n    ",
+        "`args.spawn` holds",
+    ),
     "other processes": (
         "if args.single:\n    mp.spawn(main, nprocs=1)\n    sys.exit()\n",
         "if args.spawn:\n    ",
@@ -1054,7 +1058,7 @@ def test_what_has_to_hold_where_a_script_starts_its_processes_is_said(plan_proje
     before, around, told = AVOIDED[name]
     main = SPAWN.replace(*NUMBERED).partition("if args.spawn:")[0]
     option = "parser.add_argument('--single', action='store_true')\n"
-    main = main.replace("args = parser", f"{option}rank = int(os.environ.get('RANK', -1))\nargs = parser")
+    main = main.replace("args = parser", f"{option}args = parser")
     plan = plan_project(f"import os\n{main}{before}{around}mp.spawn(main, nprocs=2)\n", engine=ENGINE)
     notes = [note.message for note in plan.notes if note.code == "PAI014"]
     start = "training is started by plain python, so that this line has to start a process on each GPU: see that "
