@@ -334,7 +334,14 @@ def find_models(
             places = _before_wrappers(wrappers)
             given = [Model(node=one.node, index=index, target=wrappers[0].module, side="before") for one in places]
             sound = all(before_use(one.done, optimizer_statements(index), loops or [], flow) for one in given)
-            return (_where_passed([], origins, wrappers, loops or [], flow) if not sound else []) or given
+            if sound:
+                return given
+            inside = {part for one in origins for part in flow.inside(one)} - origins
+            return (
+                _where_passed([], origins, wrappers, loops or [], flow)
+                or (find_models(inside, wrappers, flow, loops) if inside else [])
+                or given
+            )
         finished = last_of_building(flow, statement, target, wrappers, training)
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)

@@ -120,18 +120,32 @@ def after_model(place: Statement, model: Model, flow: Flow, origins: Set[Origin]
     here = ways_to(place, flow, origins, building={flow.index.scope_of(one.node) for one in origins} - made.keys())
     inner = next((scope for scope in (model.scope, place.scope) if scope in here and scope in made), None)
 
-    def comes_first(there: Statement) -> bool:
-        """Whether a call that leads to the model is a part of one that leads to the place: `Trainer(net).fit()`."""
-        calls = [{c for scope in ways for c in flow.callers(scope)} for ways in (here, made)]
-        inside = [call for call in calls[1] if flow.index.statement(call) is there]
-        return any(not calls[0].isdisjoint(flow.index.ancestors(call)) for call in inside)
-
     return any(
         (one.order > other.order and other not in one.path and not exclude_each_other(one, other))
-        or (one is other and comes_first(one))
+        or (one is other and _comes_first(one, made, here, flow))
         for scope in (here.keys() & made.keys() if inner is None else {inner})
         for one in here[scope]
         for other in made[scope]
+    )
+
+
+def _comes_first(there: Statement, early: Collection[Scope], late: Collection[Scope], flow: Flow) -> bool:
+    """Whether, in a statement that leads to two functions, the call to one is a part of that to the other.
+
+    So are `Trainer(net).fit()` and `train(get_model(), get_optimizer())`.
+    """
+    leading = [{c for scope in ways for c in flow.callers(scope)} for ways in (early, late)]
+    inside = [call for call in leading[0] if flow.index.statement(call) is there]
+    return any(not leading[1].isdisjoint(flow.index.ancestors(call)) for call in inside)
+
+
+def sooner(place: Statement, other: Statement, flow: Flow) -> bool:
+    """Whether a statement may run before another, as far as both stand in one function, or calls that lead to them."""
+    early, late = ways_to(place, flow), ways_to(other, flow)
+    return any(
+        one.order < two.order or (one is two and _comes_first(one, early, late, flow))
+        for one, two in meeting_ways(place, other, flow)
+        if not exclude_each_other(one, two)
     )
 
 

@@ -359,7 +359,8 @@ class Origins(Names):
             passed = []
             for function in functions:
                 found = self._given_back(function, item, {**followed, function: call})
-                passed.append([one for one in found if function.node not in self.index.ancestors(one.node)])
+                outside = [one for one in found if function.node not in self.index.ancestors(one.node)]
+                passed.append([one for one in outside if dotted(one.node) != "None"])  # what it keeps is none as yet
             every = dict.fromkeys(chain.from_iterable(passed))
             self._passing[call, item, around] = [*every] if all(passed) else None
         return self._passing[call, item, around]

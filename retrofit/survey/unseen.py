@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
-from retrofit.survey.order import meeting_ways
+from retrofit.survey.order import meeting_ways, sooner
 from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
@@ -47,17 +47,11 @@ def before_use(head: Statement, optimizers: Iterable[Statement], loops: list[Epo
     """
     index = flow.index
 
-    def both(place: Statement) -> list[tuple[Statement, Statement]]:
-        pairs = meeting_ways(place, head, flow)
-        return [(one, other) for one, other in pairs if not exclude_each_other(one, other)]
-
-    def sooner(place: Statement) -> bool:
-        return any(one.order < other.order for one, other in both(place))
-
     compiled = [index.statement(call) for call in index.calls_to("torch.compile", "torch.jit.script")]
     compiled += [index.statement(call) for call, _ in index.method_calls("compile")]
     fixing = [*optimizers, *compiled, *(binding.statement for binding, _ in following(loops, flow))]
-    return not any(map(sooner, fixing)) and any(both(one) for one in optimizers)
+    ways = [pair for one in optimizers for pair in meeting_ways(one, head, flow)]
+    return not any(sooner(one, head, flow) for one in fixing) and not all(exclude_each_other(*pair) for pair in ways)
 
 
 def _head(wrapper: Wrapper, flow: Flow) -> Statement | None:
