@@ -248,6 +248,8 @@ def test_a_number_in_place_of_a_score_is_asked(tmp_path: Path, made: str, number
     [
         pytest.param("none_but_every_few(model, epoch)", "rare", id="a function"),
         pytest.param("evaluate(model) if epoch % 5 == 0 else None", "epoch % 5 == 0", id="the loop"),
+        pytest.param("evaluate(model) if epoch % 1 == 0 else 0.0", "", id="each by a count"),
+        pytest.param("evaluate(model) if epoch / 2 % 1 == 0 else None", "epoch / 2 % 1 == 0", id="half a count"),
         pytest.param("evaluate(model) if epoch else np.inf", "epoch", id="no number"),
         pytest.param("summed_every_few(model, epoch)", "number % 5 == 0", id="a sum"),
         pytest.param("evaluate(model) if rank == 0 else None", "", id="of a rank"),

@@ -1345,6 +1345,9 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
     [
         pytest.param(f"{ACC}sched.step()\nif acc > best:\n    best = acc\n    continue", id="after both"),
         pytest.param(f"for a in b:\n    if a:\n        continue\nsched.step()\n{ACC}best = max(best, acc)", id="inner"),
+        pytest.param(
+            "sched.step()\nif not (epoch + 1) % 1:\n    acc = evaluate(model)\n    best = max(best, acc)", id="count"
+        ),
     ],
 )
 def test_a_continue_that_passes_over_neither_step_nor_score_keeps_no_scheduler(epoch: str) -> None:

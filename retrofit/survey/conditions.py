@@ -59,7 +59,7 @@ def holds_with(test: cst.BaseExpression, given: Mapping[str, object]) -> bool | 
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         left, operator = test.left, test.comparisons[0].operator
         right = test.comparisons[0].comparator
-        known = given.get(dotted(left) or "", SOMETHING)
+        known = 0 if _is_of_each(left, given) else given.get(dotted(left) or "", SOMETHING)
         other = constant(right)
         if isinstance(operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)) and other is not SOMETHING:
             same = known == other
@@ -70,8 +70,18 @@ def holds_with(test: cst.BaseExpression, given: Mapping[str, object]) -> bool | 
     if isinstance(test, cst.IfExp):
         first = holds_with(test.test, given)
         return None if first is None else holds_with(test.body if first else test.orelse, given)
-    known = given.get(dotted(test) or "", constant(test))
+    known = 0 if _is_of_each(test, given) else given.get(dotted(test) or "", constant(test))
     return None if known is SOMETHING else bool(known)
+
+
+def _is_of_each(node: cst.BaseExpression, given: Mapping[str, object]) -> bool:
+    """Whether an expression is what a count leaves when it is divided by one, which is nothing: `epoch % 1`."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
+        return False
+    count = node.left
+    if isinstance(count, cst.BinaryOperation) and isinstance(count.operator, cst.Add):
+        count = count.left if isinstance(count.right, cst.Integer) else count.right
+    return dotted(count) is not None and given.get(dotted(node.right) or "", constant(node.right)) == 1
 
 
 def given_constants(function: Scope, call: cst.Call, flow: Flow) -> dict[str, object]:

@@ -230,7 +230,8 @@ class StandIns:
             return None
         ranked = any(by_rank(self._index, self._flow, test.node, test.at) for test, _ in tests)
         code = self._index.source.code
-        told = [(code(t.node), holds) for t, holds in tests if not t.turn.isdisjoint(names_in(t.node))]
+        asked = [(test, holds) for test, holds in tests if holds_with(test.node, {}) is not holds]
+        told = [(code(t.node), holds) for t, holds in asked if not t.turn.isdisjoint(names_in(t.node))]
         condition = next((test if holds else f"not ({test})" for test, holds in told), "")
         return StandIn(value.node, value.reading.at, bool(value.keys), ranked, condition)
 
