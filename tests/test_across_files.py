@@ -1027,7 +1027,7 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
 
 #: What stands before a start of processes, with or without a condition of its own, and what has to hold for that.
 AVOIDED = {
-    "the same in one process": ("if args.single:\n    main(0)\n    sys.exit()\n", "", "`args.single` does not hold"),
+    "the same in one process": ("if args.single:\n    main(0)\n    sys.exit()\n", "", ""),  # which is off by default
     "and a condition": (
         "if args.single:\n    main(0)\n    sys.exit()\n",
         "if args.spawn:\n    ",
