@@ -2336,7 +2336,7 @@ def test_what_chooses_a_training_without_the_wrapper_is_told(tmp_path: Path, cho
 
 
 #: A loop of a base class that counts in what the class overrides of which the object is made.
-OVERRIDDEN = """
+COUNTED_BELOW = """
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
@@ -2377,7 +2377,7 @@ Trainer(DistributedDataParallel(Net())).train()
     ],
 )
 def test_a_counter_may_be_raised_in_a_method_that_a_subclass_overrides(count: str, target: list[str]) -> None:
-    assert [loop.target for loop in survey_of(OVERRIDDEN.replace("COUNT", count)).loops] == target
+    assert [loop.target for loop in survey_of(COUNTED_BELOW.replace("COUNT", count)).loops] == target
 
 
 @pytest.mark.parametrize(

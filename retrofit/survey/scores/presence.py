@@ -36,14 +36,19 @@ def presence(flow: Flow, node: cst.BaseExpression, made: Statement, stand_ins: l
         return []  # the helper takes None
     index = flow.index
     tests = _tested(index, node, made) if node in index.parents else []
-    return list(dict.fromkeys([*tests, *_lacking(index, node, stand_ins), *_ranks_that_fill(flow, node, made)]))
+    found = [*tests, *_lacking(index, node, stand_ins)]
+    return list(dict.fromkeys(found or _ranks_that_fill(flow, node, made)))
 
 
 def _ranks_that_fill(flow: Flow, node: cst.BaseExpression, made: Statement) -> set[str]:
     """Return the condition of the ranks that alone fill what an expression is taken out of, as far as it is one."""
     index, filling = flow.index, Filling(flow, node)
     begun = [b.statement.order for b in index.bound(filling.names, made.scope) if b.statement.order <= made.order]
-    calls = [one for one in index.calls_of(made.scope) if index.statement(one).order >= max(begun, default=0)]
+    since = max(begun, default=0)
+    items = [b for b in index.items if b.statement.scope is made.scope and b.target.partition("[")[0] in filling.names]
+    if any(b.statement.order >= since for b in items):
+        return set()  # it is not by calls alone
+    calls = [one for one in index.calls_of(made.scope) if index.statement(one).order >= since]
     fills = [one for one in calls if filling.by(one) or filling.may_be_by(one)]
     # Where nothing has filled it by then, it is read at the function's end.
     fills = [one for one in fills if index.statement(one).order <= made.last] or fills

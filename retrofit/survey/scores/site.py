@@ -511,9 +511,10 @@ def _ending_last(index: Index, place: Statement, ending: list[Statement]) -> lis
 
 
 def _only_calls(statement: Statement) -> bool:
-    """Whether a statement is a call for what that does: `bar.close()`."""
+    """Whether a statement is a call of something that it gives nothing: `bar.close()`."""
     parts = statement.node.body if isinstance(statement.node, cst.SimpleStatementLine) else ()
-    return bool(parts) and all(isinstance(one, cst.Expr) and isinstance(one.value, cst.Call) for one in parts)
+    called = [one.value for one in parts if isinstance(one, cst.Expr) and isinstance(one.value, cst.Call)]
+    return len(called) == len(parts) and not any(call.args for call in called)
 
 
 def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement) -> list[Statement]:
