@@ -404,9 +404,16 @@ def _summed_up(index: Index, loop: EpochLoop, measured: list[Statement], makers:
     kept = [held for call in index.calls if isinstance(index.parents[call], cst.Expr) and (held := receiver(call))]
     gathered = {b.target for b in within}
     gathered |= {name for held in kept if passes in index.statement(held).path and (name := dotted(held))}
-    later = [one for one in makers if any(one in part.following for part in passes.path if part in inside)]
+    behind = [later for part in passes.path if part in inside for later in part.following]
+    later = [one for one in makers if any(part in behind for part in one.path)]
+    later = [one for one in later if all(gathered.issuperset(names_in(test)) for test in _between(index, one, passes))]
     made = [(b, b.value) for b in index.bindings if b.statement in later[-1:] and b.value is not None]
     return [b.statement for b, value in made if mentions(value, gathered) and not mentions(value, [b.target])]
+
+
+def _between(index: Index, place: Statement, earlier: Statement) -> list[cst.BaseExpression]:
+    """Return the conditions around a statement that are asked after an earlier one: `if count > 0`."""
+    return [test for test, _ in index.guards(place.node) if index.statement(test).order > earlier.last]
 
 
 def _first_alone(index: Index, makers: list[Statement], name: str) -> list[Statement]:
