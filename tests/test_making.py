@@ -627,6 +627,12 @@ def test_what_only_the_training_makes_is_not_taken_where_something_validates(
         ),
         pytest.param(
             "sums['loss'] += loss.item()",
+            "print(sums)\nsums['loss'] = 0",
+            """all there is: --metric "sums['loss']" --mode min takes `sums['loss']` (line 77).""",
+            id="set back in each epoch",
+        ),
+        pytest.param(
+            "sums['loss'] += loss.item()",
             "print(sums)",
             "all there is: --metric loss --mode min takes `loss` (line 75, of the last batch alone).",
             id="but none over all epochs",

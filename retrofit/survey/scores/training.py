@@ -158,7 +158,9 @@ def _items_over_epochs(
     anew -= {(b.target, b.statement.scope) for b in bindings if _of_batch(b, loop)}
     inside = [b for b in index.items if in_loop(index, loop, b.statement.node) or b.statement.scope in trains]
     added = [one for b in inside if _adds(b) and _of_batch(b, loop) for one in changes(b)]
-    held = [one for one in added if (root_of(one.target), index.scope_of(one)) in anew]
+    begun = {b.target for b in inside if not _of_batch(b, loop) and not _adds(b)}
+    code = index.source.code
+    held = [one for one in added if (root_of(one.target), index.scope_of(one)) in anew or code(one.target) in begun]
     for one in sorted(held, key=lambda one: not mentions(one.value, learnt)):
         if isinstance(one.target, cst.Subscript) and not any(names_in(one.target.slice[0])):
             yield one.target, index.statement(one).node
