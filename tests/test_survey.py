@@ -7427,6 +7427,18 @@ BY_MODEL = BY_TWO.replace("old.keys()", "new.keys()")
             False,
             id="those it has",
         ),
+        pytest.param(
+            BY_MODEL.replace(
+                "            old", "            if name not in old:\n                continue\n            old"
+            ),
+            False,
+            id="only those it has",
+        ),
+        pytest.param(
+            BY_MODEL.replace("            old", "            if name not in skipped:\n                old"),
+            True,
+            id="all but some",
+        ),
     ],
 )
 def test_it_is_told_for_what_is_so_of_the_names(how: str, looked_up: bool) -> None:
