@@ -312,12 +312,13 @@ REPLACED = {
 
 
 @pytest.mark.parametrize(("line", "replaced"), REPLACED.values(), ids=REPLACED)
-@pytest.mark.parametrize("returned", [False, True])
+@pytest.mark.parametrize("way", ["here", "returned", "handed on"])
 def test_options_are_not_read_of_an_object_that_takes_the_place_of_the_namespace(
-    tmp_path: Path, line: str, replaced: bool, returned: bool
+    tmp_path: Path, line: str, replaced: bool, way: str
 ) -> None:
-    swaps = [(_PARSED, f"{_PARSED}    {line}\n")]
-    if returned:
+    handed = "    work(args)\n\n\ndef work(args):\n" if way == "handed on" else ""
+    swaps = [(_PARSED, f"{_PARSED}    {line}\n{handed}")]
+    if way == "returned":
         swaps = [
             ("def main():\n    parser", "def parse():\n    parser"),
             (_PARSED, f"{_PARSED}    {line}\n    return args\n\n\ndef main():\n    args = parse()\n"),

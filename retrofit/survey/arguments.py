@@ -326,7 +326,9 @@ class Namespaces:
             return False
         if any(isinstance(value, cst.Subscript) for value in values):
             return False  # a checkpoint's, which may be older than our options
-        if self._is_replaced(name, scope, [origin.node for origin in self._origins]):
+        parsed = [origin.node for origin in self._origins]
+        given = [(dotted(one.value) or "", one.scope) for one in self._flow.sources(variable)]  # under that name
+        if any(self._is_replaced(*one, parsed) for one in [(name, scope), *given] if one[0]):
             return False
         bindings = self._index.bound([name], variable[0])
         if "." in name and not name.startswith("self."):
