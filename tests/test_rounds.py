@@ -725,8 +725,15 @@ def test_what_one_rank_alone_hands_over_and_is_no_number_ends_all(tmp_path: Path
     assert not re.search("has not come|Connection closed|RuntimeError", result.stdout), shown(result)
 
 
-def test_a_process_that_takes_itself_for_the_first_one_is_told(tmp_path: Path) -> None:
-    begun = 'dist.init_process_group("gloo", rank=int(os.path.exists("second")), world_size=2)'
+@pytest.mark.parametrize(
+    "begun",
+    [
+        'dist.init_process_group("gloo", rank=int(os.path.exists("second")), world_size=2)',
+        'os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_PORT="23450")\n    dist.init_process_group("gloo")',
+    ],
+    ids=["by the rank given", "by the environment"],
+)
+def test_a_process_that_takes_itself_for_the_first_one_is_told(begun: str, tmp_path: Path) -> None:
     result = train(tmp_path, swapped(DDP, ('dist.init_process_group("gloo")', begun)), REHEARSE="0")
     assert result.returncode not in (0, None), shown(result)
     assert re.search(r"train.py:\d+: torchrun has started this process as rank 1, but the script gives", shown(result))

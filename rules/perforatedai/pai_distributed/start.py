@@ -73,11 +73,12 @@ def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: 
     port = str(urlparse(url).port or os.environ.get("MASTER_PORT"))
     if port != _pai_port_of_torchrun:  # else each rank would wait there for another one's store (measured)
         os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
+    given = rank if rank >= 0 else int(os.environ.get("RANK", "0"))
     if initializing():
-        if (rank if rank >= 0 else int(os.environ.get("RANK", "0"))) > 0:
+        if given > 0:
             _pai_stand_back()
         os.environ["WORLD_SIZE"], rank, world_size = str(_pai_told_size or 1), 0, 1
-    elif rank == 0 and _pai_started_as > 0:
+    elif given == 0 and _pai_started_as > 0:
         _pai_note_failure(fault := f"{_pai_place()}: {_pai_two_firsts}")
         _pai_exit_once(f"[pai_distributed] {fault}")
     return _pai_in_this_attempt(_pai_rendezvous(_pai_anew(url), rank, world_size, **settings))
