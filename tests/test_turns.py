@@ -448,3 +448,26 @@ def test_what_a_loop_looks_for_among_measures_is_one_of_them(tmp_path: Path, tak
 def test_a_measure_that_has_a_best_of_its_own_in_each_turn_is_one_of_several() -> None:
     text = "for key in results:\n    epe = results[key]\n    if epe < best:\n        best = epe"
     assert survey_of(script(f"results = validate(model)\n{text}", "best = 9")).scores == []
+
+
+@pytest.mark.parametrize("asked", [Options(), Options(metric="total / number", mode="min")])
+def test_the_number_of_a_turn_makes_no_value_one_of_the_last_turn(asked: Options, tmp_path: Path) -> None:
+    before = """
+    def average(value):
+        dist.all_reduce(value)
+        return value.item()
+
+    def run(model):
+        total = torch.tensor(0.0)
+        for number, x in enumerate(held_out):
+            total += model(x).item()
+        total = average(total)
+        if total / number < kept['best']:
+            kept['best'] = total / number
+            torch.save(model, 'best.pt')
+
+    kept = {'best': 9}
+    """
+    plan = plan_of(tmp_path, script("model.eval()\nrun(model)", code(before)), asked)
+    assert plan.questions == []
+    assert "made anew in each turn" not in " ".join(note.message for note in plan.notes)

@@ -631,7 +631,7 @@ class Making:
             name, place = waiting.pop()
             for made in (b for whole in wholes_of(name) for b in self._given(whole, place, frame)):
                 here = made.statement
-                if here.scope is frame.scope and (here, made.target) not in found and not _counts_turns(made):
+                if here.scope is frame.scope and (here, made.target) not in found and not is_turns_number(made):
                     found.add((here, made.target))
                     values = [made.value] if made.value is not None else [*changes(made)]
                     values = [] if here in self._steps else values  # what a step gives has learnt, and is of no batch
@@ -750,7 +750,7 @@ def numbers_turns(loop: EpochLoop, binding: Binding) -> bool:
     return counts and binding.statement.parent is loop.statement
 
 
-def _counts_turns(binding: Binding) -> bool:
+def is_turns_number(binding: Binding) -> bool:
     """Whether a name is the number of a `for` loop's turn: `i` in `for i, batch in enumerate(loader)`, `i += 1`."""
     node = binding.statement.node
     if any(isinstance(one.value, cst.Integer) for one in changes(binding)):

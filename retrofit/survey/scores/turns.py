@@ -13,7 +13,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver, wholes_of
 from retrofit.survey.scopes import Binding, Statement
-from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, is_turns_number
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
 from retrofit.survey.scores.values import is_set_by_variable, phases_of
 from retrofit.survey.scores.words import OF_TRAINING
@@ -130,7 +130,7 @@ class Turns:
         heads = [node, *(part.node for part in around if isinstance(part.node, cst.For))]
         counted = {name for head in heads for name in names_in(head.target)}
         key = binding.target.partition("[")[2]
-        if is_set_by_variable(binding) or not counted.isdisjoint(re.findall(r"\w+", key)):
+        if is_turns_number(binding) or is_set_by_variable(binding) or not counted.isdisjoint(re.findall(r"\w+", key)):
             return False  # a turn may have an item of its own
         tests = [one for one in tests_around(self._index, at, loop.path, frozenset()) if one.at in around]
         phases = phases_of(self._index, node)
