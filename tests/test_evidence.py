@@ -243,12 +243,13 @@ def test_direction_of_a_score_that_the_user_names_is_asked_for_where_only_its_na
     assert "--mode" in question.message
 
 
-def test_contradiction_is_told(tmp_path: Path) -> None:
-    text = script("acc = validate(model)\nif acc < best:\n    best = acc", "best = 9")
+@pytest.mark.parametrize("name", ["acc", "accu"])
+def test_contradiction_is_told(tmp_path: Path, name: str) -> None:
+    text = script(f"{name} = validate(model)\nif {name} < best:\n    best = {name}", "best = 9")
     (question,) = plan_of(tmp_path, text).questions
     assert question.message == (
-        "whether a higher or a lower `acc` is better is told in two ways: by line 15: acc < best, and otherwise as the "
-        "name of `acc` says that a higher one is. Say it with --mode max or --mode min."
+        f"whether a higher or a lower `{name}` is better is told in two ways: by line 15: {name} < best, and otherwise "
+        f"as the name of `{name}` says that a higher one is. Say it with --mode max or --mode min."
     )
 
 

@@ -2490,6 +2490,25 @@ def test_score_out_of_an_object_is_known_where_that_is_filled(kept: str, asked: 
 
 
 @pytest.mark.parametrize(
+    ("before", "asked", "ranks", "condition"),
+    [
+        pytest.param(
+            "due = epoch % 5 == 0", "if rank == 0:\n    due = epoch % 5 == 0\n    if due:", "first", "due", id="in it"
+        ),
+        pytest.param("if rank == 0:\n    due = True", "if due:", "first", "", id="before it"),
+    ],
+)
+def test_a_condition_is_of_no_rank_for_what_is_known_where_that_rank_is(
+    before: str, asked: str, ranks: str, condition: str
+) -> None:
+    """Turns in which it does not hold have no score on any rank."""
+    head, depth = f"{before}\n{asked}", "    " * (asked.count("    if") + 1)
+    epoch = f"{head}\n{depth}acc = validate(model)\n{depth}if acc > best:\n{depth}    best = acc\n"
+    (score,) = survey_of(script(epoch, "best, due, rank = 0, False, dist.get_rank()")).scores
+    assert (score.ranks, score.condition) == (ranks, condition)
+
+
+@pytest.mark.parametrize(
     ("asked", "condition"),
     [
         ("rank == 0 and epoch >= 5", "epoch % 2 and epoch >= 5"),

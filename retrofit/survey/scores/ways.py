@@ -115,10 +115,11 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
     """
     if of_some(flow, test) or _compares_rank(index, flow, test, at):
         return True
+    around = tests_around(at)
     return any(
         source.value is not None
         and at not in index.statement(source.value).path
-        and _given_by_rank(index, flow, source.value)
+        and _given_by_rank(index, flow, source.value, around)
         for name in names_in(test, called=False)
         for source in _sources_of(flow, flow.variable(name, at.scope))
     )
@@ -152,15 +153,15 @@ def _compares_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: State
     )
 
 
-def _given_by_rank(index: Index, flow: Flow, value: cst.BaseExpression) -> bool:
-    """Whether a value differs between ranks, as a rank check tells."""
+def _given_by_rank(index: Index, flow: Flow, value: cst.BaseExpression, around: Collection[cst.BaseExpression]) -> bool:
+    """Whether a value differs between ranks, as a rank check tells that is not around what asks for it as well."""
     tests = [value.test if isinstance(value, cst.IfExp) else value]
     tests = [] if is_rank(flow, value) else tests  # a condition may be of it on all alike: `rank is not None`
     function = flow.called(value) if isinstance(value, cst.Call) else None
     returns = [index.statement(node) for node, scope in index.returns if scope is function]
     for place in [index.statement(value), *returns]:
         tests += tests_around(place)
-    return any(of_some(flow, test) for test in tests)
+    return any(of_some(flow, test) for test in tests if test not in around)
 
 
 def tests_around(place: Statement) -> list[cst.BaseExpression]:
