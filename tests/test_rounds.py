@@ -200,13 +200,24 @@ def test_a_score_that_comes_no_more_ends_the_round(tmp_path: Path) -> None:
     assert "No validation score has come for 5 turns of the training loop" in result.stdout
 
 
-def test_a_script_that_cannot_go_on_past_its_plan_ends_its_rounds_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("turn", "error"),
+    [
+        ("        weight = weights[epoch]\n", "IndexError"),
+        (
+            "        if epoch < args.epochs:\n            weight = 1.0\n        print(weight)\n        del weight\n",
+            "Unbound",
+        ),
+    ],
+    ids=["a list", "a branch"],
+)
+def test_a_script_that_cannot_go_on_past_its_plan_ends_its_rounds_there(turn: str, error: str, tmp_path: Path) -> None:
     """Its data, a list of rates or a table of epochs ends with what it has planned."""
     planned = "    weights = [1.0] * args.epochs\n"
-    text = swapped(DDP, (LOOP, f"{planned}{LOOP}        weight = weights[epoch]\n"), ("default=5", "default=2"))
+    text = swapped(DDP, (LOOP, f"{planned}{LOOP}{turn}"), ("default=5", "default=2"))
     result = train(tmp_path, text)
     assert [len(one) for one in rounds(result)] == [2, 2]
-    assert re.search(r"train\.py:\d+: the script cannot go on past its planned end \(IndexError", result.stdout)
+    assert re.search(rf"train\.py:\d+: the script cannot go on past its planned end \({error}", result.stdout)
     assert result.stdout.count("The planned end of training is reached") == 1, "in the second round"
 
 
@@ -1103,17 +1114,23 @@ def test_a_script_that_waits_for_results_of_its_processes_ends_with_them(kind: s
 @pytest.mark.parametrize(
     "started", [SPAWNED, "    torch.multiprocessing.spawn(main, args=(args,), nprocs=2)\n"], ids=["Process", "torch"]
 )
+@pytest.mark.parametrize("ended", [False, True], ids=["", "without a group"])
 def test_processes_of_its_own_that_cannot_go_on_past_their_plan_end_the_rounds_there(
-    started: str, tmp_path: Path
+    started: str, ended: bool, tmp_path: Path
 ) -> None:
     """No error of a process that was started so comes to `sys.excepthook`."""
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
     planned = "    weights = [1.0] * args.epochs\n"
     text = swapped(in_processes(started), (LOOP, f"{planned}{LOOP}        weight = weights[epoch]\n"))
+    if ended:
+        tried = "    try:\n        main(rank, args)\n    finally:\n        dist.destroy_process_group()\n"
+        run = f"def run(rank, args):\n{tried}\n\n"
+        text = swapped(text, ('if __name__ == "__main__":\n', f'{run}if __name__ == "__main__":\n'))
+        text = text.replace("target=main", "target=run").replace("spawn(main", "spawn(run")
     result = train(tmp_path, swapped(text, ("default=5", "default=2")))
     assert [len(one) for one in rounds(result)] == [2, 2]
     assert re.search(r"train\.py:\d+: the script cannot go on past its planned end \(IndexError", result.stdout)
-    assert "fails while it leaves" not in result.stdout
+    assert result.stdout.count("fails while it leaves") == ended, "as it leaves the initialisation"
 
 
 def test_a_script_that_insists_on_two_gpus_initialises_on_one(tmp_path: Path) -> None:

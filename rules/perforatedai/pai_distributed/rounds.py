@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NoReturn
 
+import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 
 from .continuity import _pai_begin_round
@@ -114,7 +115,9 @@ def _pai_end_initialization(error: BaseException | None, trace: Any) -> None:
 
 def _pai_end_past_plan(error: BaseException | None, trace: Any) -> None:
     """End the structure, and all later ones there, where the script has data or settings for no more than its plan."""
-    if not _pai.past_end or not isinstance(error, LookupError | StopIteration | ValueError | AssertionError):
+    if not _pai.past_end or not isinstance(
+        error, LookupError | NameError | StopIteration | ValueError | AssertionError
+    ):
         return
     _pai.past_end = False
     sys.__excepthook__(type(error), error, trace)
@@ -156,6 +159,21 @@ def _pai_run_to_end(process: multiprocessing.process.BaseProcess) -> None:
 
 
 multiprocessing.process.BaseProcess.run = _pai_run_to_end  # type: ignore[method-assign]
+_pai_destroy_group = dist.destroy_process_group
+
+
+def _pai_end_before_group(group: Any = None) -> None:
+    """End a process group, but first what an error ends, on the way of which it is, as in a `finally` block.
+
+    Without the group the ranks could not end the structure together.
+    """
+    _, error, trace = sys.exc_info()
+    if group is None:
+        _pai_end_nonetheless(error, trace)
+    _pai_destroy_group(group)
+
+
+dist.destroy_process_group = _pai_end_before_group
 
 
 def _pai_from_the_start(planned: Any) -> Any:
