@@ -190,8 +190,8 @@ def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
         return "python", f"{script.lone.place()} begins a process group of one process"
     taking = [parser for parser in script.parsers if parser.takes_number]
     ended = taking and any(parser.strict and parser not in taking for parser in script.parsers)
-    for option in script.local_ranks[: not ended]:
-        return "launch", f"an option at {option.place()} is --local_rank"
+    if script.local_ranks and not ended:
+        return "launch", f"an option at {script.local_ranks[0].place()} is --local_rank"
     return "torchrun", "default"
 
 

@@ -1084,6 +1084,14 @@ def in_processes(started: str) -> str:
     )
 
 
+def cleaned_up(text: str) -> str:
+    """Let each process of such a script end its process group at last, whatever its training comes to."""
+    tried = "    try:\n        main(rank, args)\n    finally:\n        dist.destroy_process_group()\n"
+    begun = 'if __name__ == "__main__":\n'
+    text = text.replace("target=main", "target=run").replace("spawn(main", "spawn(run")
+    return swapped(text, (begun, f"def run(rank, args):\n{tried}\n\n{begun}"))
+
+
 @pytest.mark.parametrize(
     "started",
     [
@@ -1123,10 +1131,7 @@ def test_processes_of_its_own_that_cannot_go_on_past_their_plan_end_the_rounds_t
     planned = "    weights = [1.0] * args.epochs\n"
     text = swapped(in_processes(started), (LOOP, f"{planned}{LOOP}        weight = weights[epoch]\n"))
     if ended:
-        tried = "    try:\n        main(rank, args)\n    finally:\n        dist.destroy_process_group()\n"
-        run = f"def run(rank, args):\n{tried}\n\n"
-        text = swapped(text, ('if __name__ == "__main__":\n', f'{run}if __name__ == "__main__":\n'))
-        text = text.replace("target=main", "target=run").replace("spawn(main", "spawn(run")
+        text = cleaned_up(text)
     result = train(tmp_path, swapped(text, ("default=5", "default=2")))
     assert [len(one) for one in rounds(result)] == [2, 2]
     assert re.search(r"train\.py:\d+: the script cannot go on past its planned end \(IndexError", result.stdout)
@@ -1247,11 +1252,8 @@ def test_a_clean_up_that_fails_when_training_leaves_ends_nothing(spawned: bool, 
 def test_a_clean_up_without_a_group_does_not_fail_the_initialisation(spawned: bool, tmp_path: Path) -> None:
     """A process that leaves the initialisation to the first one has joined none."""
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
-    text = in_processes("    torch.multiprocessing.spawn(run, args=(args,), nprocs=2)\n" if spawned else SPAWNED)
-    tried = "    try:\n        main(rank, args)\n    finally:\n        dist.destroy_process_group()\n"
-    run = f"def run(rank, args):\n{tried}\n\n"
-    text = swapped(text, ('if __name__ == "__main__":\n', f'{run}if __name__ == "__main__":\n'))
-    result = train(tmp_path, text.replace("target=main", "target=run"))
+    started = "    torch.multiprocessing.spawn(main, args=(args,), nprocs=2)\n" if spawned else SPAWNED
+    result = train(tmp_path, cleaned_up(in_processes(started)))
     assert len(rounds(result)) == 2
     assert result.stdout.count("the script fails while it leaves (AssertionError: Process group cannot be None") == 1
     assert "Traceback" not in result.stdout

@@ -213,7 +213,7 @@ def find_rank_flags(index: Index) -> list[CallSite]:
 def _meant(index: Index, flow: Flow, call: cst.Call) -> Set[Origin]:
     """Return what the name means there that a method is called of: the later one of `config_parser = parser = ...`."""
     here, parser = index.statement(call), receiver(call)
-    before = {early for part in (here, *here.around) for early in part.preceding}
+    before = {*here.before}
     named = [
         one for one in index.bindings if one.target == dotted(parser) and not before.isdisjoint(one.statement.path)
     ]

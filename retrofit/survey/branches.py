@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from retrofit.survey.nodes import exits, last_of, mentions, names_in, nodes_in, receiver
+from retrofit.survey.nodes import exits, last_of, leaves, mentions, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Statement
 
 _ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)
@@ -109,3 +109,9 @@ def _returns_before(early: Statement, later: Statement) -> bool:
             return True
         early = early.parent
     return False
+
+
+def left_before(here: Statement) -> list[cst.If]:
+    """Return the `if`s before a statement, in its function, by whose blocks that or the process is left."""
+    before = [one.node for one in here.before if isinstance(one.node, cst.If)]
+    return [one for one in before if leaves(one.body) or ((last := last_of(one.body)) is not None and exits(last))]

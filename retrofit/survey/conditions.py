@@ -102,7 +102,7 @@ def given_constants(function: Scope, call: cst.Call, flow: Flow) -> dict[str, ob
 def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     """Whether a statement of a function does not run by a call, as that gives it constants."""
     asked = [*flow.index.guards(here.node)]
-    leaving = [test for part in (here, *here.around) for early in part.preceding if (test := leaves_if(early))]
+    leaving = [test for early in here.before if (test := leaves_if(early))]
     known = given_constants(here.scope, call, flow) if asked or leaving else {}
     names = {name for test in (*leaving, *(test for test, _ in asked)) for name in names_in(test)}
     for flag in flow.index.bound(names, here.scope) if known else ():

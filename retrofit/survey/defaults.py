@@ -14,21 +14,19 @@ from typing import Any
 import libcst as cst
 
 from retrofit.survey.arguments import read_as
+from retrofit.survey.branches import left_before
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import COMPARING, dotted, ends, last_name, method_name, names_in, receiver, unquoted
+from retrofit.survey.nodes import COMPARING, dotted, last_name, method_name, names_in, receiver, unquoted
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.settings import given_elsewhere
 
 #: The values that an expression may have; None where they cannot be told.
 _Values = list[object] | None
-_Text = cst.SimpleString
 #: A text that gives a setting its value, as hydra's command line takes it.
 _OVERRIDES = re.compile(r"\+*(?:\w+\.)*(\w+)=\S*")
-#: Functions and methods that tell people something, by their names.
-_SAYING = frozenset({"print", "write", "format", "log", "debug", "info", "warning", "error"})
 #: Some numbers of GPUs that a machine with several has.
 _SEVERAL = (2, 4, 8)
 
@@ -108,9 +106,7 @@ class Defaults:
         return not all(self._is_sure(*one) or self._is_either_way(*one, node) for one in self._tests_before(node))
 
     def _tests_before(self, node: cst.CSTNode) -> list[tuple[cst.BaseExpression, bool]]:
-        here = self._index.statement(node)
-        early = [one.node for part in here.path if part.scope is here.scope for one in part.preceding]
-        left = [(one.test, False) for one in early if isinstance(one, cst.If) and ends(one.body)]
+        left = [(one.test, False) for one in left_before(self._index.statement(node))]
         return [*self._index.guards(node), *left]
 
     def _is_either_way(self, test: cst.BaseExpression, holds: bool, node: cst.CSTNode) -> bool:
@@ -209,20 +205,19 @@ class Defaults:
         filled = [(one.keyword.value, one.value) for call in filling for one in call.args if one.keyword is not None]
         for made in index.nodes_of(cst.Dict):
             keyed = [one for one in made.elements if isinstance(one, cst.DictElement)]
-            filled += [(str(one.key.evaluated_value), one.value) for one in keyed if isinstance(one.key, _Text)]
+            filled += [(_text(one.key), one.value) for one in keyed]
         found.update(key for key, value in filled if last_name(value) != key)  # else it is only told further
-        giving = [call for call in index.calls if last_name(call.func) not in _SAYING]
-        given = [arg.value for call in giving for arg in call.args]
-        found.update(str(one.evaluated_value).rpartition(".")[2] for one in given if isinstance(one, _Text))
-        texts: list[tuple[cst.CSTNode, str]] = [(one, str(one.evaluated_value)) for one in index.nodes_of(_Text)]
+        given = [arg.value for call in index.calls if not self._says(call) for arg in call.args]
+        found.update(_text(one).rpartition(".")[2] for one in given)
+        texts: list[tuple[cst.CSTNode, str]] = [(one, _text(one)) for one in index.nodes_of(cst.SimpleString)]
         texts += [(one, one.value) for one in index.nodes_of(cst.FormattedStringText)]
         overriding = [(one, match[1]) for one, text in texts if (match := _OVERRIDES.fullmatch(text))]
-        return found.union(key for one, key in overriding if not self._is_said(one))
+        return found.union(key for one, key in overriding if not any(map(self._says, index.ancestors(one))))
 
-    def _is_said(self, node: cst.CSTNode) -> bool:
-        """Whether a text is part of a message."""
-        calls = (one for one in self._index.ancestors(node) if isinstance(one, cst.Call))
-        return any(last_name(call.func) in _SAYING for call in calls)
+    def _says(self, node: cst.CSTNode) -> bool:
+        """Whether a call makes a message, or tells one."""
+        name = last_name(node.func) if isinstance(node, cst.Call) else ""
+        return name in ("format", "error") or self._index.knowledge.logs(name)
 
     def _passed(self, function: Scope, name: str, seen: frozenset[object]) -> _Values:
         """Return what a parameter may be, as far as all calls of its function say it plainly."""
@@ -281,3 +276,8 @@ class Defaults:
             return [ast.literal_eval(self._index.source.code(node))] if node is not None else None
         except (ValueError, SyntaxError):
             return None
+
+
+def _text(node: cst.CSTNode) -> str:
+    """Return what a string says, "" for anything else."""
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""

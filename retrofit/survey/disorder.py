@@ -15,7 +15,7 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, last_name, leaves, mentions, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, last_name, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -27,7 +27,7 @@ from retrofit.survey.order import (
     ways_to,
 )
 from retrofit.survey.origins import Origin
-from retrofit.survey.reaching import reaching_of
+from retrofit.survey.reaching import conditions, reaching_of
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.sites.base import Site
@@ -404,12 +404,12 @@ def following_by_name(origins: set[Origin], models: list[Model], loops: list[Epo
 
 def _is_looked_up(node: cst.CSTNode, model: Holding, index: Index) -> bool:
     """Whether something is taken by the names of the model, `slow[name]`, without a question whether it is there."""
-    items, here = [part for part in nodes_in(node) if isinstance(part, cst.Subscript)], index.statement(node)
+    items = [part for part in nodes_in(node) if isinstance(part, cst.Subscript)]
     keys = {name for item in items for part in item.slice for name in names_in(part)}
     loops = [one for one in index.ancestors(node) if isinstance(one, cst.For) and mentions(one.target, keys)]
-    left = [one.node for part in (here, *here.around) for one in part.preceding if isinstance(one.node, cst.If)]
-    tests = [*(test for test, _ in index.guards(node)), *(one.test for one in left if leaves(one.body))]
-    compared = [one for test in tests if isinstance(test, cst.Comparison) for one in test.comparisons]
+    compared = [
+        one for test, _ in conditions(index, node) if isinstance(test, cst.Comparison) for one in test.comparisons
+    ]
     among = [one.comparator for one in compared if isinstance(one.operator, (cst.In, cst.NotIn))]
     asked = {index.source.code(one).removesuffix(".keys()") for one in among}
     held = {index.source.code(item.value) for item in items}

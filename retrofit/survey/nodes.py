@@ -243,12 +243,6 @@ def exits(node: cst.CSTNode) -> bool:
     return isinstance(call, cst.Call) and dotted(call.func) in EXITS
 
 
-def ends(body: cst.BaseSuite) -> bool:
-    """Whether nothing behind an `if` runs where its block does."""
-    last = last_of(body)
-    return leaves(body) or (last is not None and exits(last))
-
-
 def wholes_of(name: str) -> list[str]:
     """Return a dotted name and what it is a part of: `self.meter.avg`, `self.meter`."""
     parts = name.split(".")

@@ -278,7 +278,7 @@ def may_lack_value(name: str, place: Statement, index: Index) -> bool:
 def _come_first(place: Statement, some: list[Binding]) -> bool:
     """Whether one of some assignments runs on every way to a statement of its function."""
     nodes = {binding.statement.node for binding in some}
-    return any(runs_always(early.node, nodes) for part in (place, *place.around) for early in part.preceding)
+    return any(runs_always(early.node, nodes) for early in place.before)
 
 
 def _always_gives(maker: Scope, begun: list[Binding], flow: Flow) -> bool:

@@ -204,8 +204,7 @@ def _comes(name: str, given: Statement | Scope) -> int:
 
 def conditions(index: Index, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
     """Yield the conditions on the way to a node in its function, each with whether it holds there."""
-    here = index.statement(node)
-    early = [one.node for part in (here, *here.around) for one in part.preceding]
+    early = [one.node for one in index.statement(node).before]
     left = [(one.test, False) for one in early if isinstance(one, cst.If) and leaves(one.body)]
     left += [(one.test, False) for one in early if isinstance(one, cst.While) and not _may_break(one)]
     for test, holds in (*index.guards(node), *left):

@@ -435,8 +435,8 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Variabl
 def _alone_gives(index: Index, name: str, here: Statement) -> bool:
     """Whether a name may have no value but the one that a statement gives it, which is read in later rounds too."""
     bound = {one.statement.node for one in index.bound([name], here.scope)}
-    earlier = [early.node for part in here.path if part.scope is here.scope for early in part.preceding]
-    return here.node in bound and "." not in name and not any(runs_always(early, bound) for early in earlier)
+    earlier = any(runs_always(early.node, bound) for early in here.before)
+    return here.node in bound and "." not in name and not earlier
 
 
 def _alone_gives_attribute(index: Index, flow: Flow, name: str, here: Statement) -> bool:

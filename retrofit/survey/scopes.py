@@ -133,6 +133,11 @@ class Statement:
         """The earlier statements of the same block, nearest first."""
         return self.siblings[: self.index][::-1]
 
+    @property
+    def before(self) -> list[Statement]:
+        """The earlier statements of its block and of those around that in its function, nearest first."""
+        return [early for part in (self, *self.around) for early in part.preceding]
+
 
 @dataclass(eq=False)
 class File:

@@ -422,9 +422,9 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     deciding = partial(decides, index, flow, metric=choices.metric)
     loops = find_loops(index, flow, script.backwards, deciding, staged=True)
     loops = without_warm_ups(loops, flow, deciding)
-    instead = measured_instead(script.backwards, loops, flow, deciding)
-    usual = Defaults(index, flow) if instead else None
-    loops += [one for one in instead if usual is None or not usual.leave_out(one.node)]
+    if instead := measured_instead(script.backwards, loops, flow, deciding):
+        usual = Defaults(index, flow)
+        loops += [one for one in instead if not usual.leave_out(one.node)]
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
     whole = [wrapper for wrapper in script.wrappers if not wrapper.part]

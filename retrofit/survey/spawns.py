@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from retrofit.survey.branches import left_before
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import argument, dotted, ends, names_in
+from retrofit.survey.nodes import argument, dotted, names_in
 from retrofit.survey.order import leading_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.sites.call import Spawn
@@ -75,8 +76,7 @@ def _avoided(call: cst.Call, flow: Flow, defaults: Defaults) -> str:
     users = [user for scope in started for user in flow.callers(scope)]
     users = [user for user in users if not (flow.spawns(user) or flow.starts_process(user))]
     same = {around for user in users for around in index.ancestors(user)}
-    early = [one.node for part in here.path if part.scope is here.scope for one in part.preceding]
-    tests = [one.test for one in early if isinstance(one, cst.If) and one.body in same and ends(one.body)]
+    tests = [one.test for one in left_before(here) if one.body in same]
     return " or ".join(index.source.code(test) for test in tests if defaults.values(test))
 
 

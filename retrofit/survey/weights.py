@@ -404,8 +404,7 @@ def _runs_elsewhere(place: Statement, loops: list[EpochLoop], flow: Flow) -> boo
 
 def _comes_after(place: Statement, some: Collection[cst.CSTNode]) -> bool:
     """Whether one of some statements has always run before another of its function."""
-    earlier = [one.node for part in (place, *place.around) for one in part.preceding]
-    return any(runs_always(one, some, leaves=False) for one in earlier)
+    return any(runs_always(one.node, some, leaves=False) for one in place.before)
 
 
 def find_besides(origins: set[Origin], wrapped: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:

@@ -93,7 +93,7 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
             continue
         if making.around(batches) != EVALUATED:
             continue
-        yield from _summed_up(index, batches)
+        yield from _made_of_sums(index, batches)
         within = [b for b in index.bindings if batches in b.statement.path and changes(b)]
         added = {b.target: b.statement.node for b in within if direction_of(b.target) and "." not in b.target}
         filled = {
@@ -118,7 +118,7 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
             yield from made.items()
 
 
-def _summed_up(index: Index, batches: Statement) -> Iterator[tuple[str, cst.CSTNode]]:
+def _made_of_sums(index: Index, batches: Statement) -> Iterator[tuple[str, cst.CSTNode]]:
     """Yield (name, statement) of what a loop makes at some batches of what it gathers, such as the mean at the last."""
     within = [b for b in (*index.bindings, *index.items) if batches in b.statement.path]
     filled = [held for call, held in index.method_calls(*FILLS) if batches in index.statement(call).path]

@@ -401,9 +401,8 @@ def _summed_up(index: Index, loop: EpochLoop, measured: list[Statement], makers:
     if passes is None:
         return []
     within = [b for b in index.bindings if passes in b.statement.path and increments(b)]
-    kept = [held for call in index.calls if isinstance(index.parents[call], cst.Expr) and (held := receiver(call))]
-    gathered = {b.target for b in within}
-    gathered |= {name for held in kept if passes in index.statement(held).path and (name := dotted(held))}
+    alone = [call for call in index.calls_in(passes) if isinstance(index.parents[call], cst.Expr)]
+    gathered = {*(b.target for b in within), *(name for call in alone if (name := dotted(receiver(call))))}
     behind = [later for part in passes.path if part in inside for later in part.following]
     later = [one for one in makers if any(part in behind for part in one.path)]
     later = [one for one in later if all(gathered.issuperset(names_in(test)) for test in _between(index, one, passes))]
