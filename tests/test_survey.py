@@ -5197,6 +5197,7 @@ def test_mode_of_the_user_wins() -> None:
         ("mAPs", "max"), ("test_stats['coco_eval_bbox'][0]", "max"), ("fscore", "max"), ("exact_match", "max"),
         ("abs_rel", "min"), ("valid_bce", "min"), ("minADE", "min"), ("si_sdr", "max"), ("mious", "max"),
         ("previous", ""), ("maps", ""), ("made", ""), ("variance", ""), ("params", ""), ("kitti-f1", ""),
+        ("val_accu", "max"), ("accu_loss", "min"), ("accu_grad", ""),
     ],
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:
@@ -7457,6 +7458,24 @@ BY_MODEL = BY_TWO.replace("old.keys()", "new.keys()")
             BY_MODEL.replace("            old", "            if name not in skipped:\n                old"),
             True,
             id="all but some",
+        ),
+        pytest.param(
+            BY_MODEL.replace("            old", "            if name in set(new):\n                old"),
+            True,
+            id="those that the model has",
+        ),
+        pytest.param(
+            BY_MODEL.replace("            old", "            if name in set(old) and value.ndim:\n                old"),
+            False,
+            id="those it has, by another spelling, and more",
+        ),
+        pytest.param(
+            BY_MODEL.replace(
+                "            old",
+                "            if name in skipped or name not in old:\n                continue\n            old",
+            ),
+            False,
+            id="only those it has, but some",
         ),
     ],
 )
