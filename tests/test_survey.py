@@ -8223,6 +8223,12 @@ def measure(number):
         pytest.param("path = os.path.join(to, f'{epochs}.pt')\ntest(torch.load(path))", True, id="a path with a name"),
         pytest.param("for k in range(4, epochs + 1, 5):\n    test(torch.load(f'net_{k}.pt'))", True, id="each one"),
         pytest.param("for k in range(epochs):\n    measure(k)", True, id="in a function"),
+        pytest.param("nets = [torch.load(f'net_{k}.pt') for k in range(epochs)]", True, id="all at once"),
+        pytest.param(
+            "last = f'net_{epochs - 1}.pt'\nif os.path.isfile(last):\n    test(torch.load(last))",
+            False,
+            id="one that may not be there",
+        ),
         pytest.param("for k in range(folds):\n    measure(k)", False, id="each fold"),
         pytest.param("for k in range(epochs):\n    test(torch.load('best.pt'))", False, id="a constant name"),
         pytest.param("test(torch.load(f'net_{best_epoch}.pt'))", False, id="the best one"),
