@@ -769,8 +769,9 @@ def test_a_name_that_has_the_mean_of_its_values_in_the_end_is_that(
     assert not freq or (last in given) == (taken == "error")
 
 
-def test_so_it_is_where_it_is_made_of_some_values_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", ["total > 0", "abs(total) > 0"])
+def test_so_it_is_where_it_is_made_of_some_values_alone(tmp_path: Path, asked: str) -> None:
     """Which is no condition of the turn's, as `if epoch % 2` is."""
-    loop = f"total = 0\nfor x in held:\n    error = validate(model, x)\n    total += error\nif total > 0:\n    {MEAN}\n"
+    loop = f"total = 0\nfor x in held:\n    error = validate(model, x)\n    total += error\nif {asked}:\n    {MEAN}\n"
     new = rewritten(plan_of(tmp_path, script(loop, "error = None"), Options(metric="error", mode="min")))
     assert f"        {MEAN}\n        pai_score = error\n" in new

@@ -633,6 +633,18 @@ def test_what_only_the_training_makes_is_not_taken_where_something_validates(
         ),
         pytest.param(
             "sums['loss'] += loss.item()",
+            "print(sums)\nif epoch % 9 == 0:\n    sums['loss'] = 0",
+            "all there is: --metric loss --mode min takes `loss` (line 75, of the last batch alone).",
+            id="but not in some epochs alone",
+        ),
+        pytest.param(
+            "sums['loss'] += loss.item()",
+            "sums['loss'] = sums['loss'] / 9\nprint(sums)",
+            "all there is: --metric loss --mode min takes `loss` (line 75, of the last batch alone).",
+            id="nor of what it was",
+        ),
+        pytest.param(
+            "sums['loss'] += loss.item()",
             "print(sums)",
             "all there is: --metric loss --mode min takes `loss` (line 75, of the last batch alone).",
             id="but none over all epochs",

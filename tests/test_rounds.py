@@ -1248,6 +1248,33 @@ def test_a_clean_up_that_fails_when_training_leaves_ends_nothing(spawned: bool, 
     assert len(re.findall(failing, result.stdout)) >= 3
 
 
+def ending(text: str, end: str) -> str:
+    """Let a script end its process group at last, whatever its training comes to."""
+    tried = f"    try:\n        main()\n    finally:\n        {end}()\n"
+    return swapped(text, ("    main()\n", "    run()\n"), ("if __name__", f"def run():\n{tried}\n\nif __name__"))
+
+
+def test_what_fails_as_a_round_leaves_or_behind_the_training_is_no_end_of_a_plan(tmp_path: Path) -> None:
+    """The end of the group is part of the clean-up, and meets its error."""
+    text = swapped(DDP, ("default=5", "default=2"))
+    loop = text[text.index(LOOP) : text.index(END)]
+    tried = "".join(f"    {line}" for line in loop.splitlines(keepends=True))
+    whole = f"    try:\n{tried}        final = epoch\n    finally:\n        print(final)\n    print(missing)\n"
+    result = train(tmp_path, ending(swapped(text, (loop, whole)), "dist.destroy_process_group"))
+    assert [len(one) for one in rounds(result)] == [6, 6]
+    assert "cannot go on past its planned end" not in result.stdout
+    assert "has initialised in" not in result.stdout
+
+
+@pytest.mark.parametrize("end", ["dist.destroy_process_group", "destroy_process_group"])
+def test_a_group_that_the_script_ends_at_an_error_is_there_to_end_the_structure(end: str, tmp_path: Path) -> None:
+    text = swapped(DDP, (LOOP, f"    weights = [1.0] * args.epochs\n{LOOP}        weight = weights[epoch]\n"))
+    text = f"from torch.distributed import destroy_process_group\n{swapped(text, ('default=5', 'default=2'))}"
+    result = train(tmp_path, ending(text, end))
+    assert [len(one) for one in rounds(result)] == [2, 2]
+    assert "failed with status" not in result.stdout
+
+
 @pytest.mark.parametrize("spawned", [True, False], ids=["spawn", "Process"])
 def test_a_clean_up_without_a_group_does_not_fail_the_initialisation(spawned: bool, tmp_path: Path) -> None:
     """A process that leaves the initialisation to the first one has joined none."""

@@ -3181,6 +3181,23 @@ def test_a_file_in_which_processes_meet_is_one_of_this_starts_own(
     assert helper._pai_anew(url) == (own if anew else url)
 
 
+@pytest.mark.parametrize(
+    ("url", "theirs"),
+    [("env://", True), ("env://host:3721", True), ("tcp://host:29500", True), ("tcp://host:3721", False)],
+)
+def test_a_port_of_the_scripts_own_is_not_that_of_torchruns_store(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, url: str, theirs: bool
+) -> None:
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    monkeypatch.setattr(helper, "_pai_port_of_torchrun", "29500")
+    monkeypatch.setattr(helper, "_pai_rendezvous", lambda *_, **__: None)
+    monkeypatch.setattr(helper, "_pai_in_this_attempt", lambda meetings: meetings)
+    monkeypatch.setattr(helper, "initializing", lambda: False)
+    helper._pai_meet_alone(url)
+    assert (os.environ["TORCHELASTIC_USE_AGENT_STORE"] == "True") is theirs
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="it is read where Linux tells it")
 def test_a_process_is_known_by_when_it_began_as_well(helper: ModuleType) -> None:
     """Another one has its number in time: what that has left of a meeting was taken for this one's."""

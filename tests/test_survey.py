@@ -5197,6 +5197,7 @@ def test_mode_of_the_user_wins() -> None:
         ("mAPs", "max"), ("test_stats['coco_eval_bbox'][0]", "max"), ("fscore", "max"), ("exact_match", "max"),
         ("abs_rel", "min"), ("valid_bce", "min"), ("minADE", "min"), ("si_sdr", "max"), ("mious", "max"),
         ("previous", ""), ("maps", ""), ("made", ""), ("variance", ""), ("params", ""), ("kitti-f1", ""),
+        ("val_accu", "max"), ("accu_loss", "min"), ("accu_grad", ""),
     ],
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:
@@ -7458,6 +7459,24 @@ BY_MODEL = BY_TWO.replace("old.keys()", "new.keys()")
             True,
             id="all but some",
         ),
+        pytest.param(
+            BY_MODEL.replace("            old", "            if name in set(new):\n                old"),
+            True,
+            id="those that the model has",
+        ),
+        pytest.param(
+            BY_MODEL.replace("            old", "            if name in set(old) and value.ndim:\n                old"),
+            False,
+            id="those it has, by another spelling, and more",
+        ),
+        pytest.param(
+            BY_MODEL.replace(
+                "            old",
+                "            if name in skipped or name not in old:\n                continue\n            old",
+            ),
+            False,
+            id="only those it has, but some",
+        ),
     ],
 )
 def test_it_is_told_for_what_is_so_of_the_names(how: str, looked_up: bool) -> None:
@@ -8204,6 +8223,12 @@ def measure(number):
         pytest.param("path = os.path.join(to, f'{epochs}.pt')\ntest(torch.load(path))", True, id="a path with a name"),
         pytest.param("for k in range(4, epochs + 1, 5):\n    test(torch.load(f'net_{k}.pt'))", True, id="each one"),
         pytest.param("for k in range(epochs):\n    measure(k)", True, id="in a function"),
+        pytest.param("nets = [torch.load(f'net_{k}.pt') for k in range(epochs)]", True, id="all at once"),
+        pytest.param(
+            "last = f'net_{epochs - 1}.pt'\nif os.path.isfile(last):\n    test(torch.load(last))",
+            False,
+            id="one that may not be there",
+        ),
         pytest.param("for k in range(folds):\n    measure(k)", False, id="each fold"),
         pytest.param("for k in range(epochs):\n    test(torch.load('best.pt'))", False, id="a constant name"),
         pytest.param("test(torch.load(f'net_{best_epoch}.pt'))", False, id="the best one"),

@@ -407,13 +407,14 @@ def _is_looked_up(node: cst.CSTNode, model: Holding, index: Index) -> bool:
     items = [part for part in nodes_in(node) if isinstance(part, cst.Subscript)]
     keys = {name for item in items for part in item.slice for name in names_in(part)}
     loops = [one for one in index.ancestors(node) if isinstance(one, cst.For) and mentions(one.target, keys)]
-    compared = [
-        one for test, _ in conditions(index, node) if isinstance(test, cst.Comparison) for one in test.comparisons
-    ]
-    among = [one.comparator for one in compared if isinstance(one.operator, (cst.In, cst.NotIn))]
-    asked = {index.source.code(one).removesuffix(".keys()") for one in among}
-    held = {index.source.code(item.value) for item in items}
-    return asked.isdisjoint(held) and any(model.holds(one.iter) for one in loops)
+    known = [(one, holds) for one, holds in conditions(index, node) if isinstance(one, cst.Comparison)]
+    asked = [(one.left, last) for one, holds in known for last in one.comparisons if _is_among(last, holds)]
+    found = any(mentions(name, keys) and not model.holds(last.comparator) for name, last in asked)
+    return not found and any(model.holds(one.iter) for one in loops)
+
+
+def _is_among(compared: cst.ComparisonTarget, holds: bool) -> bool:
+    return isinstance(compared.operator, cst.In if holds else cst.NotIn)
 
 
 def paired_parts(origins: set[Origin], flow: Flow) -> Iterator[Told]:

@@ -14,6 +14,7 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import argument, dotted, names_in, nodes_in, spelled
 from retrofit.survey.origins import Origin
+from retrofit.survey.reaching import conditions
 from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.namesakes import once_in_a_turn
 from retrofit.survey.sites.base import Site
@@ -92,11 +93,18 @@ class _Counts:
         if not by_turn or any(self._limit in named for _, named in saves):
             return []
         numbers = {self._limit}
-        for one in index.statements:
-            if isinstance(one.node, cst.For) and self._is_later(one) and any(self._counts(one.node.iter)):
-                numbers.add(self._flow.member(dotted(one.node.target) or "", one.scope))
-        loads = [one for one in index.calls_to("torch.load") if self._is_later(index.statement(one))]
-        return [Site(node=one, index=index) for one in loads if not numbers.isdisjoint(self._in_path(one, 0))]
+        heads: list[cst.For | cst.CompFor] = [*index.nodes_of(cst.For), *index.nodes_of(cst.CompFor)]
+        for head in heads:
+            if self._is_later(index.statement(head)) and any(self._counts(head.iter)):
+                numbers.add(self._flow.member(dotted(head.target) or "", index.scope_of(head.target)))
+        loads = [(one, self._in_path(one, 0)) for one in index.calls_to("torch.load")]
+        later = [(one, path) for one, path in loads if self._is_later(index.statement(one))]
+        return [Site(node=one, index=index) for one, path in later if numbers & path and not self._asks(one, path)]
+
+    def _asks(self, node: cst.CSTNode, path: set[Variable]) -> bool:
+        """Whether a condition on the way to a node gives a call what a path is made of: `if os.path.exists(path)`."""
+        known = conditions(self._index, node)
+        return any(holds and isinstance(test, cst.Call) and path & self._in_path(test, 0) for test, holds in known)
 
     def _in_path(self, call: cst.Call, position: int) -> set[Variable]:
         """Return the variables that the path of a file is made of, and those that calls give for such a parameter."""

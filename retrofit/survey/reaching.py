@@ -208,9 +208,16 @@ def conditions(index: Index, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpres
     left = [(one.test, False) for one in early if isinstance(one, cst.If) and leaves(one.body)]
     left += [(one.test, False) for one in early if isinstance(one, cst.While) and not _may_break(one)]
     for test, holds in (*index.guards(node), *left):
-        while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            test, holds = test.expression, not holds
-        yield test, holds
+        yield from _known(test, holds)
+
+
+def _known(test: cst.BaseExpression, holds: bool) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """Yield what a condition says that holds or not: itself, and each part of it of which that tells the same."""
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test, holds = test.expression, not holds
+    yield test, holds
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And if holds else cst.Or):
+        yield from (*_known(test.left, holds), *_known(test.right, holds))
 
 
 def _may_break(loop: cst.While) -> bool:

@@ -43,8 +43,11 @@ def presence(flow: Flow, node: cst.BaseExpression, made: Statement, stand_ins: l
 def _ranks_that_fill(flow: Flow, node: cst.BaseExpression, made: Statement) -> set[str]:
     """Return the condition of the ranks that alone fill what an expression is taken out of, as far as it is one."""
     index, filling = flow.index, Filling(flow, node)
-    begun = [b.statement.order for b in index.bound(filling.names, made.scope) if b.statement.order <= made.order]
-    since = max(begun, default=0)
+    begun = [b for b in index.bound(filling.names, made.scope) if b.statement.order <= made.order]
+    since = max((b.statement.order for b in begun), default=0)
+    given = [flow.called(b.value) for b in begun if b.statement.order == since and isinstance(b.value, cst.Call)]
+    if any(one is not None and one.kind == "function" for one in given):
+        return set()  # it has something in it to begin with
     items = [b for b in index.items if b.statement.scope is made.scope and b.target.partition("[")[0] in filling.names]
     if any(b.statement.order >= since for b in items):
         return set()  # it is not by calls alone

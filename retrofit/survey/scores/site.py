@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from itertools import takewhile
 
@@ -405,7 +406,8 @@ def _summed_up(index: Index, loop: EpochLoop, measured: list[Statement], makers:
     gathered = {*(b.target for b in within), *(name for call in alone if (name := dotted(receiver(call))))}
     behind = [later for part in passes.path if part in inside for later in part.following]
     later = [one for one in makers if any(part in behind for part in one.path)]
-    later = [one for one in later if all(gathered.issuperset(names_in(test)) for test in _between(index, one, passes))]
+    known = gathered | vars(builtins).keys()  # as in `if len(losses) > 0`
+    later = [one for one in later if all(known.issuperset(names_in(test)) for test in _between(index, one, passes))]
     made = [(b, b.value) for b in index.bindings if b.statement in later[-1:] and b.value is not None]
     return [b.statement for b, value in made if mentions(value, gathered) and not mentions(value, [b.target])]
 

@@ -158,9 +158,10 @@ def _items_over_epochs(
     anew -= {(b.target, b.statement.scope) for b in bindings if _of_batch(b, loop)}
     inside = [b for b in index.items if in_loop(index, loop, b.statement.node) or b.statement.scope in trains]
     added = [one for b in inside if _adds(b) and _of_batch(b, loop) for one in changes(b)]
-    begun = {b.target for b in inside if not _of_batch(b, loop) and not _adds(b)}
+    begun = {(b.target, b.statement.scope) for b in inside if _begins(b, loop)}
     code = index.source.code
-    held = [one for one in added if (root_of(one.target), index.scope_of(one)) in anew or code(one.target) in begun]
+    targets = [(one, one.target, index.scope_of(one)) for one in added]
+    held = [one for one, of, scope in targets if (root_of(of), scope) in anew or (code(of), scope) in begun]
     for one in sorted(held, key=lambda one: not mentions(one.value, learnt)):
         if isinstance(one.target, cst.Subscript) and not any(names_in(one.target.slice[0])):
             yield one.target, index.statement(one).node
@@ -174,9 +175,21 @@ def _copies(place: cst.CSTNode) -> bool:
 
 def _of_batch(binding: Binding, loop: EpochLoop) -> bool:
     """Whether a statement runs once a batch."""
+    return any(isinstance(one, (cst.For, cst.While)) for one in _around(binding, loop))
+
+
+def _around(binding: Binding, loop: EpochLoop) -> list[cst.CSTNode]:
+    """Return what is around a statement within the loop's turn, or within its function."""
     here = binding.statement
     around = here.path[here.path.index(loop.statement) + 1 :] if here.scope is loop.scope else here.path
-    return any(isinstance(part.node, (cst.For, cst.While)) for part in around if part.scope is here.scope)
+    return [part.node for part in around if part.scope is here.scope]
+
+
+def _begins(binding: Binding, loop: EpochLoop) -> bool:
+    """Whether a statement gives an item a value in each epoch that is not made of its old one."""
+    if _adds(binding) or any(isinstance(one, (cst.For, cst.While, cst.If)) for one in _around(binding, loop)):
+        return False
+    return binding.value is not None and not mentions(binding.value, [binding.target.partition("[")[0]])
 
 
 def _adds(binding: Binding) -> bool:

@@ -129,6 +129,8 @@ def _pai_end_past_plan(error: BaseException | None, trace: Any) -> None:
 
 def _pai_end_nonetheless(error: BaseException | None, trace: Any) -> None:
     """Take an error of the script's for an end where it has done what this start is for; else return."""
+    if _pai.exit_status is not None or _pai.complete:  # it is only its clean-up that fails, or what follows
+        return
     _pai_end_initialization(error, trace)
     _pai_end_past_plan(error, trace)
 
@@ -173,7 +175,9 @@ def _pai_end_before_group(group: Any = None) -> None:
     _pai_destroy_group(group)
 
 
-dist.destroy_process_group = _pai_end_before_group
+for _pai_module in list(sys.modules.values()):  # those that have imported it by its name as well
+    if vars(_pai_module).get("destroy_process_group") is _pai_destroy_group:
+        vars(_pai_module)["destroy_process_group"] = _pai_end_before_group
 
 
 def _pai_from_the_start(planned: Any) -> Any:

@@ -70,7 +70,8 @@ _pai_two_firsts = (
 
 def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: Any) -> Any:
     """Begin a process group: in the initialisation run one of rank 0 alone, whatever the script's own processes are."""
-    port = str(urlparse(url).port or os.environ.get("MASTER_PORT"))
+    named = urlparse(url)  # of `env://host:port` torch passes over what is not in the environment (measured)
+    port = str(named.port if named.scheme == "tcp" and named.port else os.environ.get("MASTER_PORT"))
     if port != _pai_port_of_torchrun:  # else each rank would wait there for another one's store (measured)
         os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
     given = rank if rank >= 0 else int(os.environ.get("RANK", "0"))
