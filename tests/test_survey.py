@@ -2982,6 +2982,9 @@ def test_checks_of_the_state_are_found(body: str, call: str, checked: list[str])
 def test_what_raises_at_names_of_the_state_is_found(body: str, checked: list[str]) -> None:
     text = f"def load(net, state):\n    own = net.state_dict()\n    {body}\n    net.load_state_dict(state)\n\n"
     assert [found.checked for found in survey_of(text + script(before="load(model, saved)")).assertions] == checked
+    part = text.replace("(net, state):", "(whole, state):\n    net = whole.body")
+    assert [found.checked for found in survey_of(part + script(before="load(model, saved)")).assertions] == checked
+    assert survey_of(text + script(before="load(other, saved)")).assertions == []
 
 
 def test_what_runs_after_the_loop_is_told() -> None:

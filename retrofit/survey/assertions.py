@@ -11,6 +11,7 @@ from retrofit.survey.order import after_model
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.model import Assertion, Model
+from retrofit.survey.weights import of_model
 
 #: What gives the parameters of a module.
 _WALKS = ("parameters", "named_parameters")
@@ -84,7 +85,8 @@ def _refusing(
     tests += [node.test for node in index.nodes_of(cst.Assert) if index.scope_of(node) is scope]
     compared = [one for test in tests for one in _made_of(index, test, scope) if any(map(_compares, nodes_in(one)))]
     refused = any(state in nodes_in(part) for one in compared for part in _made_of(index, one, scope))
-    if not refused or origins.isdisjoint(flow.deep_origins(model, scope)):
+    parts = [model, *(one.node for one in flow.origins(model, scope))] if refused else []
+    if not any(of_model(part, origins, flow) for part in parts):
         return None
     return Assertion(node=state, index=index, checked=index.source.code(model), anchors={"state": state})
 
