@@ -1365,7 +1365,7 @@ def test_nor_does_one_in_a_turn_that_does_not_train() -> None:
     [
         pytest.param("CenterLoss(9)", ["optimizer"], id="loss"),
         pytest.param("Both(model)", ["optimizer", "second"], id="made from the model"),
-        pytest.param("model", ["second"], id="the model by another name"),
+        pytest.param("model", ["optimizer", "second"], id="the model by another name"),
     ],
 )
 def test_optimizer_of_what_is_not_the_model_is_left_alone(other: str, found: list[str]) -> None:
