@@ -49,6 +49,13 @@ _RELEVANT = re.compile(
     rb"\bepoch|init_process_group\(|import_module\(|__import__\(|\.eval\(\)|\.train\(False|\bno_grad\b|\binference_mode\b|\bpower\b"
     rb"|return.*\.parameters\(|\.data\.(?:mul|lerp|copy)_\("
 )
+#: What may end at the second start, as what the first wrote is there: a folder made unasked, or a refusal of what is.
+_MAKES_NEW = re.compile(
+    rb"^(?!.*\b(?:not|try)\b).*\n(?!.*\bnot\b).*\b(?:makedirs|mkdir|copytree)\((?!(?:[^()]|\([^()]*\))*exist_ok)"
+    rb"|^[ \t]*(?:el)?if\s+(?!not\b).*(?:exists|is_?dir|is_?file)\((?:.*\n){0,2}?.*\b(?:raise\b|exit\()"
+    rb"|\bassert\s+not\b.*(?:exists|is_?dir|is_?file)\(",
+    re.MULTILINE,
+)
 #: Where a name decorates what a file defines, or is a base of a class there.
 _MAKES_OTHERS = re.compile(rb"^(?:@(\w+)|class\s+\w+\(([^)]*))", re.MULTILINE)
 _DEFINED = re.compile(rb"\bdef (\w+)\(")
@@ -430,7 +437,8 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
     A module that uses them counts where the entry script leads to it by names, also by those that a package makes
     itself; one that only passes names on may import many more. So does one that decorates what trains, as where a
     registry of it lies, one with the base of a class there, which may hold the model, one that is given a step of
-    the training to run, and one that gives something back in the place of what it gets, perhaps another model.
+    the training to run, one that gives something back in the place of what it gets, perhaps another model, and one
+    that may refuse at a later start what an earlier one has written.
     """
     code = {name: m.text for name, m in files.items()}
     used = {name: {one for full in m.imports for one in _meant(full, files, set())} for name, m in files.items()}
@@ -439,7 +447,8 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
     while waiting:
         named |= waiting
         waiting = {one for name in waiting for one in used[name]} - named
-    found = {name for name, text in code.items() if _TRAINING.search(text) or _RELEVANT.search(text)}
+    signs = (_TRAINING, _RELEVANT, _MAKES_NEW)
+    found = {name for name, text in code.items() if any(sign.search(text) for sign in signs)}
     found |= {name for name, text in code.items() if any(word in text for word in words)}
     found |= files.keys() & {*late}
     while more := {name for name in named - found if not found.isdisjoint(used[name])}:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import code, plan_of, rewritten
+from tests.helpers import code, plan_of, rewritten, survey_of
 
 TEXT = """
 import torch
@@ -40,3 +40,30 @@ def test_the_one_that_steps_is_registered_where_it_is_chosen(tmp_path: Path, cho
 def test_several_that_step_are_asked_about(tmp_path: Path, further: str) -> None:
     text = code(TEXT).replace("CHOSEN", "built[kind]").replace("best = 0", f"best = 0\n{further}")
     assert [one.code for one in plan_of(tmp_path, text).questions] == ["PAI103"]
+
+
+PARTS = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Sequential(nn.Conv2d(8, 8, 1))
+        self.head = nn.Linear(8, 2)
+
+model = Net()
+other = OTHER
+groups = [{"params": WHOSE.down.parameters()}, {"params": WHOSE.head.parameters()}]
+first = torch.optim.SGD(groups, lr=0.1)
+second = torch.optim.AdamW([p for n, p in model.named_parameters() if "bias" in n])
+model = DDP(model)
+"""
+
+
+@pytest.mark.parametrize(("whose", "found"), [("model", ["first", "second"]), ("other", ["second"])])
+def test_one_of_parts_of_the_model_in_groups_by_a_name_is_one_of_several(whose: str, found: list[str]) -> None:
+    """The parts of another model are not its own, such as those of a teacher."""
+    built = PARTS.replace("WHOSE", whose).replace("OTHER", "Teacher()")
+    text = code(TEXT).replace("model = DDP(Net())\n", f"from torch import nn\n{built}")
+    text = text[: text.index("built = {")] + text[text.index("best = 0") :]
+    text = text.replace("optimizer.zero_grad()", "first.zero_grad()\n        second.zero_grad()")
+    text = text.replace("optimizer.step()", "first.step()\n        second.step()")
+    assert [one.target for one in survey_of(text).optimizers] == found

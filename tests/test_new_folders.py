@@ -7,6 +7,7 @@ from textwrap import indent
 
 import pytest
 
+from retrofit.project import load_project
 from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 ARGUMENTS = """
@@ -438,3 +439,36 @@ def test_what_an_imported_module_does_as_the_main_program_is_passed_over(tmp_pat
     (tmp_path / "net.py").write_text(module)
     text = begun(f"from net import build\nbuild()\n{MADE}")
     assert plan_of(tmp_path, text).questions == []
+
+
+@pytest.mark.parametrize(
+    ("body", "new"),
+    [
+        pytest.param("os.makedirs(path)", "exist_ok=not ", id="made"),
+        pytest.param(
+            "if os.path.exists(path) and not force:\n    raise OSError(path)\nopen(path, 'w')", "if pai", id="raised"
+        ),
+        pytest.param("if os.path.isdir(path): sys.exit(path)\nos.makedirs(path)", "if pai", id="left"),
+        pytest.param("assert not os.path.isdir(path)\nos.makedirs(path)", "if pai", id="asserted"),
+    ],
+)
+def test_a_module_that_does_nothing_else_is_read_for_that(tmp_path: Path, body: str, new: str) -> None:
+    (tmp_path / "places.py").write_text(f"import os, sys\n\ndef start(path, force):\n{indent(body, '    ')}\n")
+    plan = plan_of(tmp_path, begun("from places import start\nstart(args.out, args.force)"))
+    (module,) = (file.after.decode() for file in plan.files if file.path.name == "places.py")
+    assert new in module
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("os.makedirs(os.path.join(path, 'a'), exist_ok=True)", id="taken as it is"),
+        pytest.param("if not os.path.exists(path):\n    os.makedirs(path)", id="asked for"),
+        pytest.param("try:\n    os.mkdir(path)\nexcept OSError:\n    pass", id="tried"),
+        pytest.param("if not os.path.exists(path):\n    raise OSError(path)", id="refused where it lacks"),
+    ],
+)
+def test_one_that_takes_what_is_there_is_not(tmp_path: Path, body: str) -> None:
+    (tmp_path / "places.py").write_text(f"import os\n\ndef start(path, force):\n{indent(body, '    ')}\n")
+    (tmp_path / "train.py").write_text(begun("from places import start\nstart(args.out, args.force)"))
+    assert not load_project(tmp_path / "train.py", "train.py").modules

@@ -59,6 +59,20 @@ class Part:
         self.args = args
         self.rank = int(os.environ['RANK'])"""
 
+#: A function that asks for the numbers of a scheduler's job, and what is returned for want of them.
+OF_JOB = """import os
+def number(required=False):
+    if 'FIRST_RANK' in os.environ:
+        return int(os.environ['FIRST_RANK'])
+    for name in ('MV2_COMM_WORLD_RANK', 'PMI_RANK'):
+        if name in os.environ:
+            return int(os.environ[name])
+    if required:
+        raise RuntimeError('no rank')
+    return 0
+"""
+OF_MPI = OF_JOB.replace("FIRST", "MPI")
+
 NUMBERED = {
     "options": (given(BY_HAND), ["--rank", "--world-size"]),
     "options that are handed on": (
@@ -115,6 +129,8 @@ NUMBERED = {
         ["os.environ['NODE_RANK']"],
     ),
     "another with a default": (begun("int(os.getenv('MY_RANK', 0))", before="import os"), ["os.getenv('MY_RANK', 0)"]),
+    "a function that asks for MPI's variables": (begun("number()", before=OF_MPI), ["number()"]),
+    "one by a name": (begun("rank", before=f"{OF_MPI}rank = number()"), ["number()"]),
     "one GPU": (ON_ONE, ["0"]),
     "one GPU and the backend that torch takes": (ON_ONE.replace("'nccl'", ""), ["0"]),
     "one GPU and a backend for each device": (ON_ONE.replace("nccl", "cpu:gloo,cuda:nccl"), ["0"]),
@@ -181,6 +197,15 @@ def first(names, default=-1):
     "one GPU and gloo by an option": OPTION.replace("DEFAULT", "gloo"),
     "one GPU of two ways": ON_ONE.replace("optimizer", "if many:\n    DDP(model, device_ids=[rank])\noptimizer", 1),
     "MPI, as some calls give it": script("val_loss = evaluate(model)", before=f"{EITHER} if many else begin()"),
+    "a function that asks for torchrun's variable too": begun("number()", before=OF_JOB.replace("FIRST_", "")),
+    "one that asks for variables which the script sets": begun(
+        "number()", before=f"{OF_MPI}os.environ['PMI_RANK'] = os.environ['RANK']"
+    ),
+    "one that has the number of something else": begun("number()", before=OF_MPI.replace("return 0", "return told()")),
+    "one that asks for what is not seen": begun("number()", before=OF_MPI.replace("('MV2", "told or ('MV2")),
+    "one that asks for what it works out": begun(
+        "number()", before=OF_MPI.replace("        if name in", "        name = told(name)\n        if name in")
+    ),
     "SLURM": begun("int(os.environ['SLURM_PROCID'])", before="import os"),
 }  # fmt: skip
 
@@ -193,6 +218,15 @@ def test_what_alone_tells_a_process_its_number_is_found(text: str, names: list[s
 @pytest.mark.parametrize("text", FINE.values(), ids=FINE)
 def test_torchrun_may_tell_a_process_its_number(text: str) -> None:
     assert survey_of(text).numbers == []
+
+
+def test_a_function_that_asks_for_a_schedulers_variables_is_told(tmp_path: Path) -> None:
+    """Where the launcher is started in a job, the helper makes torchrun's numbers of SLURM's and Open MPI's."""
+    plan = plan_of(tmp_path, begun("number()", before=OF_JOB.replace("FIRST_RANK", "SLURM_PROCID")))
+    (told,) = (note for note in plan.notes if note.code == "PAI115")
+    assert not plan.questions
+    assert "`number()` asks for the variables of a scheduler's job alone" in told.message
+    assert '`int(os.environ["RANK"])` for `number()`' in told.message
 
 
 def test_what_to_write_is_told(tmp_path: Path) -> None:

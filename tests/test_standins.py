@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.options import Options
 from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 _FUNCTIONS = """
@@ -57,6 +58,33 @@ def reduced_in_turn(model):
     for value in (right, total):
         dist.reduce(value, dst=0)
     return right / total
+
+
+def reduced_by_key(model):
+    stats = {'loss': count(model), 'acc': count(model)}
+    for key in stats:
+        dist.reduce(stats[key], dst=0)
+    return {key: value.item() for key, value in stats.items()}
+
+
+def reduced_by_value(model):
+    stats = {'loss': count(model), 'acc': count(model)}
+    for name, value in stats.items():
+        dist.reduce(value, dst=0)
+    return stats
+
+
+def reduced_first(model):
+    parts = [count(model), count(model)]
+    dist.reduce(parts[0], 0)
+    return parts
+
+
+def shared_by_key(model):
+    stats = {'loss': count(model), 'acc': count(model)}
+    for key in stats:
+        dist.all_reduce(stats[key])
+    return {key: value.item() for key, value in stats.items()}
 
 
 def shared_in_turn(model):
@@ -162,6 +190,9 @@ BEST = "\nbest = max(best, acc)"
     [
         pytest.param(f"acc = reduced(model){BEST}", id="reduced in a function"),
         pytest.param(f"acc = reduced_in_turn(model){BEST}", id="reduced one after the other"),
+        pytest.param(f"acc = reduced_by_key(model)['acc']{BEST}", id="reduced item by item"),
+        pytest.param(f"acc = reduced_by_value(model)['acc']{BEST}", id="reduced value by value"),
+        pytest.param(f"acc = reduced_first(model)[0]{BEST}", id="the item that is reduced"),
         pytest.param(f"acc = mean_of(evaluate(model)){BEST}", id="by a helper"),
         pytest.param(f"acc = mean_on(evaluate(model), 0){BEST}", id="on the rank that is named"),
         pytest.param(f"acc = mean_by_default(evaluate(model)){BEST}", id="on the rank that is meant by default"),
@@ -177,6 +208,12 @@ BEST = "\nbest = max(best, acc)"
 )
 def test_what_rank_0_alone_has_is_its_score_alone(tmp_path: Path, epoch: str) -> None:
     assert planned(tmp_path, epoch) == ("(acc, model, of_rank_0=True)", [])
+
+
+def test_so_is_one_that_is_named_and_made_in_what_the_turn_ends_with(tmp_path: Path) -> None:
+    epoch = "if epoch % 1 == 0:\n    stats = reduced_by_key(model)\n    print(stats)"
+    plan = plan_of(tmp_path, code(_FUNCTIONS) + script(epoch), Options(metric="stats['acc']", mode="max"))
+    assert "pai_distributed.report_validation_score(pai_score, model, of_rank_0=True)" in rewritten(plan)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +233,8 @@ def test_so_is_an_item_that_it_alone_makes(tmp_path: Path, made: str, given: str
     [
         pytest.param(f"acc = mean_for_all(evaluate(model)){BEST}", id="all have it"),
         pytest.param(f"acc = shared_in_turn(model){BEST}", id="shared one after the other"),
+        pytest.param(f"acc = shared_by_key(model)['acc']{BEST}", id="shared item by item"),
+        pytest.param(f"acc = reduced_first(model)[1]{BEST}", id="an item that is not reduced"),
         pytest.param(f"acc = broadcast(model){BEST}", id="all get it"),
         pytest.param(f"dist.reduce(loss, 0)\nlog(loss)\nacc = evaluate(model){BEST}", id="another value"),
         pytest.param(f"acc = evaluate(model){BEST}\nadd_up(acc)", id="after it is taken"),

@@ -12,7 +12,7 @@ import libcst as cst
 from retrofit.knowledge.kinds import AveragesModel, Logs, Loss, Metric, Optimizer, Scheduler, Wraps
 from retrofit.survey.backwards import backpropagations, has_own_tensors
 from retrofit.survey.flow import Flow
-from retrofit.survey.holders import ADDING, parameter_holders
+from retrofit.survey.holders import ADDING, modules_walked, parameter_holders
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
@@ -21,6 +21,7 @@ from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.targets import held_as, target_of
+from retrofit.survey.weights import of_model
 
 
 def outermost(flow: Flow, made: list[Origin]) -> list[Origin]:
@@ -131,7 +132,9 @@ def find_constructions(index: Index, flow: Flow, model: set[Origin], handover: f
     found = [o for o in found if not _returned_by_name(index, flow, o.node, calls)]
     own = [o for o in found if not trains_another(index, flow, o.node, model)]
     training = {target_of(index, o.node, o.item) for o in found if is_of(index, flow, o.node, model)}
-    if not training and not any(index.qualified(call.func) in handover for call in index.calls):
+    if training:
+        training |= {target_of(index, o.node, o.item) for o in own if _takes_part(flow, o.node, model)}
+    elif not any(index.qualified(call.func) in handover for call in index.calls):
         # where parameters are collected before, nothing names the model; but another's are named
         training = {target_of(index, o.node, o.item) for o in own or found}
     chosen = [o for o in found if target_of(index, o.node, o.item) in training]
@@ -322,6 +325,13 @@ def is_of(index: Index, flow: Flow, call: cst.BaseExpression, model: set[Origin]
     return isinstance(call, cst.Call) and any(mentions(arg, names) for arg in call.args)
 
 
+def _takes_part(flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
+    """Whether an optimizer gets the parameters of a part of the model, perhaps in groups that have a name."""
+    params = argument(node, "params", 0) if isinstance(node, cst.Call) else None
+    walked = modules_walked(params, flow.index.scope_of(params), flow) if params is not None else ()
+    return any(part is not None and of_model(part[0], model, flow) for part in walked)
+
+
 def trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
     """Whether an optimizer gets the parameters of what neither is the model nor is made from it, as a loss.
 
@@ -336,6 +346,7 @@ def trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: se
         holders is not None
         and len(made) == len(holders) > 0
         and holders.isdisjoint(model)
+        and not _takes_part(flow, node, model)
         and not any(is_of(index, flow, call, model) for call in made)
     )
 

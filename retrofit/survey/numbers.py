@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -22,10 +23,14 @@ _MPI = {"Get_rank": "RANK", "rank": "RANK", "Get_size": "WORLD_SIZE", "size": "W
 _ENVIRONMENT = ("os.environ", "os.getenv")
 _SHOWN = ("['CUDA_VISIBLE_DEVICES']", '["CUDA_VISIBLE_DEVICES"]')
 #: What torchrun, or the scheduler of a job, gives a process.
-_GIVEN = re.compile(r"(GROUP_|ROLE_|LOCAL_)?(RANK|WORLD_SIZE)$|(SLURM|OMPI|PMIX?|MPI|MV2|TORCH\w*|LSB|JSM|PALS)_")
+_SCHEDULER = re.compile(r"(SLURM|OMPI|PMIX?|MPI|MV2|LSB|JSM|PALS)_")
+_GIVEN = re.compile(rf"(GROUP_|ROLE_|LOCAL_)?(RANK|WORLD_SIZE)$|TORCH\w*_|{_SCHEDULER.pattern}")
+#: What the helper makes torchrun's numbers of, where a scheduler's job has it.
+_TOLD_IN_JOB = ("SLURM_", "OMPI_")
 #: Functions whose last argument tells a GPU, and a GPU that is written down.
 _CHOOSING = ("torch.cuda.set_device", "torch.device")
 _GPU = re.compile(r"[\"']?(?:cuda:)?(\d+)[\"']?")
+_SET = re.compile(r"(?:os\.)?environ\[[\"'](\w+)[\"']\]")
 _ITEM = re.compile(r"(?:os\.)?environ\[[\"'](RANK|WORLD_SIZE)[\"']\]")
 
 
@@ -42,9 +47,11 @@ class Numbers:
         self._options = {name: call for call, _ in self._index.method_calls("add_argument") for name in read_as(call)}
         self._options.pop("local_rank", None)  # which torch.distributed.launch gives
         names = [*self._index.attributes, *self._index.nodes_of(cst.Name)]
-        asked = [node for node in names if self._index.qualified(node) in _ENVIRONMENT]
-        #: The functions that ask the environment for something.
-        self._asking = {self._index.scope_of(node) for node in asked}
+        #: The functions that ask the environment for something, each with where it does.
+        self._asking = defaultdict[Scope, list[cst.CSTNode]](list)
+        for node in names:
+            if self._index.qualified(node) in _ENVIRONMENT:
+                self._asking[self._index.scope_of(node)].append(node)
 
     def found(self) -> list[ProcessNumber]:
         """Return what alone tells a process its number, then what tells how many there are, and which GPU it has."""
@@ -165,14 +172,16 @@ class Numbers:
         self, node: cst.BaseExpression, scope: Scope, variable: str, seen: frozenset[cst.CSTNode] = frozenset()
     ) -> ProcessNumber | None:
         """Return what alone tells a number, None where torchrun's environment may, or something that is not known."""
-        while isinstance(node, cst.Call) and dotted(node.func) in ("int", "str") and len(node.args) == 1:
-            node = node.args[0].value
+        node = _bare(node)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
             return self._told(node.left, scope, variable, seen)
         if isinstance(node, (cst.Integer, cst.SimpleString)):
             return self._site(node, "fixed", variable)
-        if self._asks(node, scope):
-            return None
+        asking = self._asks(node, scope)
+        if asking:
+            variables = {name for one in asking for name in self._asked_by(one)}
+            source = "job" if any(one.startswith(_TOLD_IN_JOB) for one in variables) else "environment"
+            return self._site(asking[0], source, variable) if self._by_scheduler(variables) else None
         if self._is_strange(node):
             return self._site(node, "environment", variable)
         origins = [origin.node for origin in self._flow.origins(node, scope)]
@@ -188,12 +197,38 @@ class Numbers:
         found = [self._told(one, self._index.scope_of(one), variable, seen | {node}) for one in made]
         return None if None in found else found[0]
 
-    def _asks(self, node: cst.BaseExpression, scope: Scope) -> bool:
-        """Whether a value comes from a function that asks the environment, and returns a default for want of it."""
+    def _asks(self, node: cst.BaseExpression, scope: Scope) -> list[cst.Call]:
+        """Return the calls, of which a value may be, of functions that ask the environment."""
         name = dotted(node)
         sources = self._flow.sources(self._flow.variable(name, scope)) if name else []
         values = [node, *(source.value for source in sources)]
-        return any(isinstance(one, cst.Call) and self._flow.called(one) in self._asking for one in values)
+        return [one for one in values if isinstance(one, cst.Call) and self._flow.called(one) in self._asking]
+
+    def _asked_by(self, call: cst.Call) -> set[str]:
+        """Return the variables out of which alone a function makes what it returns, "" among them if not."""
+        function = self._flow.called(call)
+        found = {name for asked in self._asking[function] for name in self._names(asked)} if function else {""}
+        returned = [_bare(one.value) for one, scope in self._index.returns if scope is function and one.value]
+        asked = {around for one in self._asking[function] for around in self._index.ancestors(one)} if function else ()
+        return found if all(isinstance(one, cst.Integer) or one in asked for one in returned) else {""}
+
+    def _names(self, asked: cst.CSTNode) -> set[str]:
+        """Return the variables for which the environment is asked where it is named, "" for what is not known."""
+        around = self._index.parents[asked]
+        if isinstance(around, (cst.Attribute, cst.ComparisonTarget)):  # `os.environ.get`, `in os.environ`
+            around = self._index.parents[around]
+        key = argument(around, "key", 0) if isinstance(around, cst.Call) else getattr(around, "left", None)
+        key = getattr(around.slice[0].slice, "value", None) if isinstance(around, cst.Subscript) else key
+        bound = self._index.bound([dotted(key) or ""], self._index.scope_of(asked))
+        walked = [b.statement.node.iter if isinstance(b.statement.node, cst.For) else None for b in bound]
+        listed = [list(one.elements) if isinstance(one, (cst.Tuple, cst.List)) else [None] for one in walked]
+        keys = [getattr(one, "value", None) for part in listed for one in part] if bound else [key]
+        return {str(one.evaluated_value) if isinstance(one, cst.SimpleString) else "" for one in keys}
+
+    def _by_scheduler(self, variables: set[str]) -> bool:
+        """Whether a job's scheduler sets all of some variables, and torchrun or the script none of them."""
+        written = {match[1] for b in self._index.items if (match := _SET.fullmatch(b.target))}
+        return bool(variables) and written.isdisjoint(variables) and all(map(_SCHEDULER.match, variables))
 
     def _is_strange(self, node: cst.BaseExpression) -> bool:
         """Whether a value is an environment variable that neither torchrun nor a scheduler sets, nor the script."""
@@ -250,6 +285,13 @@ class Numbers:
 def _text(node: cst.BaseExpression | None) -> str:
     """Return a text that is written down, in small letters, "" for anything else."""
     return str(node.evaluated_value).lower() if isinstance(node, cst.SimpleString) else ""
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return what an expression makes a number or a text of."""
+    while isinstance(node, cst.Call) and dotted(node.func) in ("int", "str") and len(node.args) == 1:
+        node = node.args[0].value
+    return node
 
 
 def _device(told: ProcessNumber | None) -> str | None:

@@ -12,7 +12,7 @@ from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import argument, dotted
+from retrofit.survey.nodes import argument, dotted, key_of, method_name, receiver, spelled, unquoted
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.making import Making
@@ -22,7 +22,7 @@ from retrofit.survey.sites.score import Score
 
 @dataclass(frozen=True)
 class _Given:
-    """A variable that a collective is given, itself or by a function that passes it on."""
+    """A variable, or an item of one, that a collective is given, itself or by a function that passes it on."""
 
     name: str
     at: Statement
@@ -68,23 +68,36 @@ def _given(index: Index, flow: Flow, collectives: Mapping[str, Collective]) -> I
     seen: set[Scope] = set()
     while waiting:
         made, call, value = waiting.pop()
-        name, here = dotted(value), index.statement(call)
+        held = value
+        while isinstance(held, cst.Subscript) and key_of(held) is None:
+            held = held.value  # `stats[key]`: which one, its key does not say
+        name, here = spelled(held), index.statement(call)
         if name is None:
             continue
-        yield _Given(name, here, made)
+        yield _Given(unquoted(name), here, made)
         for one in index.bound([name], here.scope):
-            walk = one.statement.node.iter if isinstance(one.statement.node, cst.For) else None
-            if isinstance(walk, (cst.Tuple, cst.List)) and one.statement in here.path:  # `for x in (total, hits):`
-                yield from (_Given(dotted(part.value) or "", here, made) for part in walk.elements)
+            if one.statement in here.path and isinstance(one.statement.node, cst.For):
+                yield from (_Given(part, here, made) for part in _walked(one.statement.node.iter))
         if name in here.scope.parameters and not index.bound([name], here.scope) and here.scope not in seen:
             seen.add(here.scope)
             waiting += [(made, outer, argument_of(here.scope, outer, name)) for outer in flow.callers(here.scope)]
 
 
+def _walked(node: cst.BaseExpression) -> list[str]:
+    """Return the variables of which a loop takes one after the other, or the one that holds what it takes."""
+    if isinstance(node, (cst.Tuple, cst.List)):  # `for x in (total, hits):`
+        return [dotted(part.value) or "" for part in node.elements]
+    return [dotted(receiver(node) if method_name(node) in ("items", "values") else node) or ""]
+
+
 def _reaches(given: _Given, read: Collection[tuple[str, Statement]]) -> bool:
     """Whether a variable is read for a value after a collective was given it."""
     return any(
-        (name == given.name or name.startswith(f"{given.name}."))
+        (
+            name == given.name
+            or name.startswith((f"{given.name}.", f"{given.name}["))
+            or given.name.startswith(f"{name}[")
+        )
         and at.scope is given.at.scope
         and at.order >= given.at.order
         and not exclude_each_other(at, given.at)

@@ -365,7 +365,7 @@ def _makers_in(flow: Flow, loop: EpochLoop, function: Scope, candidate: Candidat
         node = whole_of(index, candidate)  # what begins the dict makes no item of it
     makers = makers_of(flow, node, code_of(index, function))
     if not candidate.written:
-        return reaching_makers(index, candidate.node, makers)
+        return reaching_makers(index.statement(candidate.node), makers)
     assert isinstance(function.node, cst.FunctionDef)
     last = index.statements_in(function.node.body)[-1]
     ending = {b.statement for b, _ in given_to(index, loop, variable_of(candidate.node), (), last, after=True)}

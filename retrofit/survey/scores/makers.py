@@ -119,9 +119,8 @@ def _of_turns(index: Index, place: Statement) -> set[str]:
     return {index.source.code(part) for part in parts if not turns.isdisjoint(names_in(part))}
 
 
-def reaching_makers(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
-    """Leave those makers whose value can be the one at ``node``; tell as well whether one makes it anew after that."""
-    here = index.statement(node)
+def reaching_makers(here: Statement, makers: list[Statement]) -> tuple[list[Statement], bool]:
+    """Leave those makers whose value can be the one in a statement; tell as well whether one makes it anew after it."""
     early = [maker for maker in makers if maker.order <= here.order or exclude_each_other(maker, here)]
     sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
     return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 
@@ -123,16 +123,19 @@ class Making:
         """
         self._seen.clear()
         self._read.clear()
-        last = self._index.statements_in(self._loop.body)[-1]
-        here = node in self._index.parents
-        at = self._index.statement(node) if here else last
+        at = self._index.statement(node) if node in self._index.parents else self._end
         frame = self._frame(at)
         if call is not None and at.scope is not self._loop.scope and self._flow.called(call) is at.scope:
             frame = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(at)))
-        bound = not here or is_bound(self._index, node)
-        item = unquoted(self._index.source.code(node)) if here and isinstance(node, cst.Subscript) else ""
-        own = [b for b in self._bound.get(dotted(node) or item, []) if b.statement is at and bound]
+        own = [b for b in self._bound.get(unquoted(written(self._index, node)), []) if b.statement is at]
+        own = own if is_bound(self._index, node) else []
         return _kind({kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame))
+
+    @cached_property
+    def _end(self) -> Statement:
+        """Where a turn of the epoch loop is over, behind all that its last statement holds."""
+        last = self._index.statements_in(self._loop.body)[-1]
+        return replace(last, index=last.index + 1, order=max(last.order, last.last))
 
     def given_by(self, statement: Statement, name: str) -> str:
         """Tell what makes what a statement gives to a variable, as `of` does, in a function for any call of it."""
@@ -160,7 +163,7 @@ class Making:
         return _Frame(at.scope, self._phases(at) if at.scope is self._loop.scope else {})
 
     def read_for(self, node: cst.BaseExpression, call: cst.Call | None = None) -> set[tuple[str, Statement]]:
-        """Return the variables out of which a value is made, each with a statement that reads it for that.
+        """Return the variables and items out of which a value is made, each with a statement that reads it for that.
 
         Args:
             node: its expression, and
@@ -234,7 +237,7 @@ class Making:
         if (name, at, frame.call, keys) in self._seen:
             return set()
         self._seen.add((name, at, frame.call, keys))
-        self._read.add((name, at))
+        self._read.add((name + "".join(f"[{key}]" for key in keys), at))
         for end in range(len(keys), 0, -1):
             items = self._given(name + "".join(f"[{key}]" for key in keys[:end]), at, frame)
             if items:
@@ -251,7 +254,7 @@ class Making:
         every = [b for b in self._bound.get(target, []) if b.statement is not at]
         here = [b for b in every if b.statement.scope is frame.scope and self._inside(b.statement, frame)]
         if not target.startswith("self."):
-            reaching = reaching_makers(self._index, at.node, [b.statement for b in here])[0]
+            reaching = reaching_makers(at, [b.statement for b in here])[0]
             here = [b for b in here if b.statement in reaching]
         here = [b for b in here if self._may_run(b.statement, frame)] or here  # else an earlier turn's
         if here or target.partition("[")[0] in frame.scope.parameters:
@@ -300,7 +303,7 @@ class Making:
             )
         ]
         made = [b.statement for b in self._bound[unquoted(binding.target)] if b.statement.scope is here.scope]
-        return any(here in reaching_makers(self._index, step.node, made)[0] for step in steps)
+        return any(here in reaching_makers(step, made)[0] for step in steps)
 
     def _of_parts_gone_through(self, node: cst.BaseExpression, at: Statement, frame: _Frame) -> set[str]:
         """Return what makes what a loop goes through: nothing that tells where that is data."""
@@ -326,7 +329,7 @@ class Making:
             if method_name(call) in EMPTIES and dotted(receiver(call)) == name
         ]
         begun = [b.statement for b in self._bound.get(name, []) if b.statement.scope is frame.scope]
-        reaching = reaching_makers(self._index, at.node, [*places, *emptied, *begun])[0]
+        reaching = reaching_makers(at, [*places, *emptied, *begun])[0]
         found: set[str] = set()
         for call in calls:
             place = self._index.statement(call)

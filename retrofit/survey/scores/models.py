@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, method_name, nodes_in, receiver
+from retrofit.survey.nodes import dotted, method_name, nodes_in, parted, receiver
 from retrofit.survey.origins import Origin
 from retrofit.survey.scores.making import Making
 from retrofit.survey.scores.values import in_loop
@@ -38,7 +38,7 @@ def measures_the_other(index: Index, flow: Flow, loop: EpochLoop, own: Score, ot
 def _calls_for(index: Index, loop: EpochLoop, making: Making, score: Score) -> Iterator[cst.Call]:
     """Yield the calls in what gives the variables their values out of which the epoch loop makes a score."""
     node = score.node if isinstance(score.node, cst.BaseExpression) else cst.parse_expression(score.expression)
-    read = {dotted(node), *(name for name, at in making.read_for(node) if at.scope is loop.scope)}
+    read = {dotted(node), *(parted(name)[0] for name, at in making.read_for(node) if at.scope is loop.scope)}
     for binding in index.bindings:
         if binding.target in read and binding.value is not None and in_loop(index, loop, binding.statement.node):
             yield from (one for one in nodes_in(binding.value) if isinstance(one, cst.Call))

@@ -356,7 +356,7 @@ def _made_at(
             return choice, [], False
         if not makers:
             return index.statement(candidate.node), [], False
-        reaching, again = reaching_makers(index, candidate.node, makers)
+        reaching, again = reaching_makers(index.statement(candidate.node), makers)
         if not reaching and set_back(index, candidate.node).issuperset(makers):
             return index.statement(candidate.node), [], True
         makers = _validating(index, flow, loop, reaching or makers, root_of(candidate.node))

@@ -243,7 +243,7 @@ def items_of(
     for node, parent in index.parents.items():
         if not isinstance(node, cst.Name) or node.value != binding.target or not in_loop(index, loop, node):
             continue
-        if binding.statement not in reaching_makers(index, node, makers)[0]:
+        if binding.statement not in reaching_makers(index.statement(node), makers)[0]:
             continue
         if isinstance(parent, cst.Subscript) and parent.value is node:
             around = index.parents[parent]
