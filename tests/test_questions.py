@@ -208,6 +208,16 @@ JOINED = "sys.path.insert(0, os.path.join(here, 'lib'))\n"
 CLOSURES = f"def train():\n{BATCHES}\n\ndef validate():\n    return evaluate(model)\n\n\n"
 FIT = "best = 0\n" + EPOCHS + "    train()\n    acc = validate()\n    best = max(best, acc)\n"
 
+
+def packed(scored_if: str, size: str = "len(x)") -> Swaps:
+    """Return the swaps of batches that are packed up to a size, and of a score within the loop over them."""
+    counted = f"        size += {size}\n        if size < 99:\n            continue\n"
+    taken = f"    for i, (x, y) in enumerate(loader):\n{counted}"
+    last = f"{STEP}        if {scored_if}:\n{inner(inner(inner(SCORE)))}        size = 0\n        step += 1\n"
+    begun = before("size = step = 0\n", "best = 0\n")
+    return begun, ("    for x, y in loader:\n", taken), (STEP, last), scored("print(epoch)\n")
+
+
 HANDED = "GPA.pai_tracker.add_validation_score(acc, model)"
 HOLDS = f"{BUILT}here = Box()\nhere.net = model\n"
 ENDS = f"model, grown, done = {HANDED}\nif grown:\n    exit()\n"
@@ -1246,6 +1256,14 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
         Options(metric="t.acc", mode="max"),
+    ),
+    "PAI105 24": Question(
+        packed("i % 5 == 0"),
+        {
+            "by steps": packed("step % 5 == 0"),
+            "so many batches": packed("i % 5 == 0", "1"),
+            "in one process": (DP, *packed("i % 5 == 0")),
+        },
     ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),

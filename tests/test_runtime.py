@@ -24,7 +24,7 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -1318,6 +1318,37 @@ def test_a_rate_that_rests_first_is_waited_for_in_later_rounds_where_it_has_move
                 break
     helper._pai.rate_moves, helper._pai.rate_moved, helper._pai.switch_time = rests, False, switch
     assert helper._pai_is_planned() is planned
+
+
+@pytest.mark.parametrize(("own", "of_rank_0"), [(range(9), range(5)), (range(5), range(9))])
+def test_past_the_plan_all_ranks_end_by_the_turns_in_which_rank_0_has_had_scores(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    own: Sequence[int],
+    of_rank_0: Sequence[int],
+) -> None:
+    """A score at a step may come in unlike epochs of the ranks, where data decide how many steps an epoch has."""
+    perforate(initialize=False)
+    helper._pai.model = None
+    monkeypatch.setattr(helper, "_pai_end_structure", lambda why: None)
+    decided: list[Sequence[bool]] = []
+
+    def turns(scored: Sequence[int], told: Callable[..., Sequence[bool]]) -> int:
+        helper._pai.rate_moves, seen = [], 0
+        monkeypatch.setattr(helper, "_pai_of_rank_0", told)
+        for number in helper.planned_epochs(range(4)):
+            helper._pai.steps, seen = helper._pai.steps + 1, number
+            helper._pai.rate_moves += [False] * (number in scored)
+        return seen
+
+    def tells(*flags: bool) -> Sequence[bool]:
+        decided.append(flags)
+        return flags
+
+    first = turns(of_rank_0, tells)
+    assert turns(own, lambda *flags: decided.pop(0)) == first
+    assert not decided
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,22 @@ def changes(binding: Binding) -> list[cst.AugAssign]:
     return [one for one in small if isinstance(one, cst.AugAssign) and _is(one.target, binding)]
 
 
+def carries_on(binding: Binding) -> bool:
+    """Whether an assignment makes a value of the one before: `total += loss`, `mean = 0.9 * mean + 0.1 * loss`."""
+    return binding.target in names_in(binding.value) if binding.value is not None else bool(changes(binding))
+
+
 def increments(binding: Binding) -> bool:
     """Whether an assignment adds to what it assigns to: `n += 1`, `n = n + 1`."""
     value = binding.value
     if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add):
         return _is(value.left, binding) or _is(value.right, binding)
     return any(isinstance(one.operator, cst.AddAssign) for one in changes(binding)[:1])
+
+
+def counts_alike(binding: Binding) -> bool:
+    """Whether an assignment counts on, alike on all ranks: `step += 1`."""
+    return increments(binding) and set(names_in(binding.statement.node)) == {binding.target}
 
 
 def counts(binding: Binding) -> bool:

@@ -26,6 +26,7 @@ from retrofit.survey.scores.keepers import kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
+from retrofit.survey.scores.packed import Packed
 from retrofit.survey.scores.presence import minds_a_key, presence
 from retrofit.survey.scores.standins import StandIn, StandIns
 from retrofit.survey.scores.validation import validated_variables
@@ -73,8 +74,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if left_by_some(index, flow, here, branches) is not None:
         here = meeting([maker for maker in makers if here not in maker.path]) or here
     turns = _batches_around(index, loop, here)
-    way = way_in(index, flow, turns[-1] if turns else loop.statement, here)
-    if turns and (len(turns) > 2 or not way.condition or _goes_by_turns(flow, loop)):
+    body, within, unlike = _met_within(flow, loop, turns, here)
+    way = way_in(index, flow, body, here)
+    if turns and (len(turns) > 2 or not way.condition or not within):
         if kept is not None and not (way.condition or candidate.named):
             return None
         turns, way = [], way_in(index, flow, loop.statement, here, turns)
@@ -117,6 +119,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         condition=_condition(index, flow, loop, way, kept, report, early),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
         when=when,
+        unlike=unlike,
         early=[
             EarlyEnd(node=part.node, index=index, leaves=part in ending)
             for part in (*early, *ending)
@@ -191,6 +194,20 @@ def _batches_around(index: Index, loop: EpochLoop, place: Statement) -> list[Sta
     """Return the loops over batches around a statement of the epoch loop, without those over an epoch's phases."""
     around = [part for part in place.path[:-1] if part in loop.inner]
     return [part for part in around if not of_phases(index, part.node)]
+
+
+def _met_within(
+    flow: Flow, loop: EpochLoop, turns: list[Statement], here: Statement
+) -> tuple[Statement, bool, tuple[str, str, bool]]:
+    """Return in what the way to a place begins, whether ranks meet at it among the batches, and `Score.unlike`."""
+    packed = next((one for batches in turns or loop.inner if (one := Packed(flow, loop, batches)).condition), None)
+    body, none = [*turns[-1:], loop.statement][0], ("", "", False)
+    if packed is None or packed.condition is None:
+        return body, bool(turns) and not _goes_by_turns(flow, loop), none
+    if turns and packed.meets_at(here):
+        return packed.step_around(here), True, none
+    place = flow.index.place(packed.condition, loop.file)
+    return body, False, (flow.index.source.code(packed.condition), place, bool(turns))
 
 
 def _goes_by_turns(flow: Flow, loop: EpochLoop) -> bool:

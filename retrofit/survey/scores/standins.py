@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import ReturnsNumber
 from retrofit.survey.conditions import SOMETHING, argument_of, constant, given_constants, holds_with, rules_out
-from retrofit.survey.counters import changes, increments
+from retrofit.survey.counters import counts_alike
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import (
@@ -120,7 +120,7 @@ class StandIns:
 
     def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
         self._index, self._flow, self._loop = index, flow, loop
-        inside = [b.target for b in index.bindings if loop.statement in b.statement.path and _counts(b)]
+        inside = [b.target for b in index.bindings if loop.statement in b.statement.path and counts_alike(b)]
         self._turn = self._following({loop.target, *inside}, loop.scope)
 
     def of(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None) -> list[StandIn]:
@@ -371,11 +371,6 @@ def _is_infinite(node: cst.BaseExpression | None) -> bool:
     node = node.expression if isinstance(node, cst.UnaryOperation) else node
     written = str(node.evaluated_value) if isinstance(node, cst.SimpleString) else last_name(node)
     return written.lstrip("+-").lower() in _NO_NUMBERS
-
-
-def _counts(binding: Binding) -> bool:
-    """Whether an assignment counts by whole numbers: `step += 1`."""
-    return increments(binding) and all(isinstance(one.value, cst.Integer) for one in changes(binding))
 
 
 def tests_around(index: Index, place: Statement, known: Collection[Statement], turn: frozenset[str]) -> Iterator[Test]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.conditions import argument_of, holds_with
-from retrofit.survey.counters import changes
+from retrofit.survey.counters import carries_on, changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver, wholes_of
@@ -96,7 +96,7 @@ class Turns:
             seen.add(name)
             wholes = wholes_of(name)
             bound = [b for b in inside if b.target.partition("[")[0] in wholes]
-            begun = [b for b in bound if b.target in wholes and not _changed(b)]
+            begun = [b for b in bound if b.target in wholes and not carries_on(b)]
             if not begun and (bound or any(self._adds(call, whole) for call in self._calls(loop) for whole in wholes)):
                 return True
             waiting += [more for b in begun if b.value for more in (*names_in(b.value, called=False), *_held(b.value))]
@@ -153,11 +153,6 @@ class Turns:
             )
             for test in tests
         )
-
-
-def _changed(binding: Binding) -> bool:
-    """Whether an assignment makes a value of the one before: `total += loss`, `mean = 0.9 * mean + 0.1 * loss`."""
-    return binding.target in names_in(binding.value) if binding.value is not None else bool(changes(binding))
 
 
 def _held(node: cst.CSTNode) -> Iterator[str]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.survey.conditions import given_constants, holds_with
-from retrofit.survey.counters import increments
+from retrofit.survey.counters import counts_alike
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts, in_else_of
 from retrofit.survey.names import Source, Variable
 from retrofit.survey.nodes import dotted, leaves, names_in, nodes_in
 from retrofit.survey.ranks import is_rank, of_some
-from retrofit.survey.scopes import Binding, Statement
+from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.values import code_within
 
 
@@ -179,18 +179,13 @@ def common_condition(index: Index, flow: Flow, way: Way) -> str:
     found = []
     for part in parts:
         code, asked = index.source.code(part), index.statement(part)
-        changed = {b.target for b in inside if b.statement.order > asked.order or not _counts(b)}
+        changed = {b.target for b in inside if b.statement.order > asked.order or not counts_alike(b)}
         changed.update(name for scope in index.scopes for name in scope.outer)
         calls = set(re.findall(r"([\w.]+)\(", code)) - {"len", "int", "min", "max"}
         if calls or ":=" in code or not changed.isdisjoint(re.findall(r"[\w.]+", code)):
             return ""
         found.append(bracketed(index, part))
     return " and ".join(found) if all(code_within(index, way.block.node, node.body) for _, node in ifs) else ""
-
-
-def _counts(binding: Binding) -> bool:
-    """Whether an assignment counts on, alike on all ranks: `step += 1`."""
-    return increments(binding) and set(names_in(binding.statement.node)) == {binding.target}
 
 
 def cut_off_at(index: Index, flow: Flow, place: Statement, report: Statement, passing: list[Statement]) -> int:

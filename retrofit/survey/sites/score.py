@@ -118,6 +118,8 @@ class Score(Site):
         carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
         emptied: where what it is made of begins anew before it can be handed over, "" where it does not.
         unset: an attribute or a dict's item that it is of, the conditions on which that is set, and where; "" for none.
+        unlike: by what data decide whether a turn of a loop over batches takes a step, so that ranks may be in unlike
+            epochs as they hand over, where, and whether it is made within that loop; "" where they do not.
         unmeasured: what it is in turns in which nothing is measured, where, and the condition of those that measure it.
     """
 
@@ -160,6 +162,7 @@ class Score(Site):
     carried: tuple[str, str] = ("", "")
     emptied: str = ""
     unset: tuple[str, str, str] = ("", "", "")
+    unlike: tuple[str, str, bool] = ("", "", False)
     unmeasured: tuple[str, str, str] = ("", "", "")
 
     @property

@@ -86,15 +86,19 @@ def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[
     )
     step = epoch - previous if isinstance(previous, int) else 1
     between = [after - before for before, after in pairwise(scored)] or [number]
-    while number - max(turns.values()) <= 2 * max(between):
+    while True:
+        unscored, idles = number - max(turns.values()) > 2 * max(between), begun < last and idle < same
+        unscored, idles = _pai_of_rank_0(unscored, idles)  # the same step may be in unlike epochs of the ranks
+        if idles:  # as an inner loop may end with the plan
+            _pai_write("planned", {**_pai_read("planned"), "ends": True})
+            _pai_end_structure("The script trains nothing past its planned end")
+            return
+        if unscored:
+            break
         epoch, number = epoch + step, number + 1
         yield epoch
         turns.setdefault(len(_pai.rate_moves), number)
         same, last = same + 1 if _pai.steps == last else 1, _pai.steps
-        if _pai_of_rank_0(begun < last and idle < same)[0]:  # as an inner loop may end with the plan
-            _pai_write("planned", {**_pai_read("planned"), "ends": True})
-            _pai_end_structure("The script trains nothing past its planned end")
-            return
     _pai_end_structure(f"No validation score has come for {number - max(turns.values())} turns of the training loop")
 
 
