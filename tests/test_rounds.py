@@ -430,6 +430,21 @@ def test_no_round_resumes_from_the_one_before(tmp_path: Path) -> None:
     assert not (tmp_path / "PAI_train" / "files").exists()
 
 
+def test_a_first_round_that_was_stopped_past_its_plan_goes_on_from_there(tmp_path: Path) -> None:
+    """Its script resumes at an epoch past the plan, and none was left: neither to initialise with, nor to train."""
+    stop = '            torch.save(parts, "last.pt")\n'
+    text = swapped(resuming(DDP, LOADS[0]), ("default=5", "default=2"))
+    text = swapped(text, (stop, f'{stop}        if epoch == 3 and os.path.exists("stop"):\n            os._exit(7)\n'))
+    (tmp_path / "stop").touch()
+    assert train(tmp_path, text, REHEARSE="0").returncode != 0
+    (tmp_path / "stop").unlink()
+    result = run(["bash", "train_distributed.sh"], tmp_path, NUM_GPUS="2", PYTHON=training_python())
+    found = [values(one, "epoch") for one in rounds(result)]
+    assert found == [[*"45678"], [*"012345"]]
+    assert "resumed at 4" not in result.stdout.partition("Round 2: ")[2], "its file is none of before the training"
+    assert "Trained with 0 sets of dendrites for 8 epochs" in result.stdout, "three of them before the stop"
+
+
 @pytest.mark.parametrize("load", LOADS, ids=["strict", "wrapped", "not-strict"])
 def test_each_round_resumes_from_where_the_first_did(load: str, tmp_path: Path) -> None:
     """Its weights, however, are those of the newest structure."""

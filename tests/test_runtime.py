@@ -922,7 +922,7 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     assert [Path(f"checkpoint-{number}/rank/state.txt").read_text() for number in (1, 2)] == ["1", "2"]
     assert held(*names) == [1, 1, 1, 3, 3]
     assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["1", "12"]
-    assert os.listdir("PAI") == ["array_dims.csv"]
+    assert {*os.listdir("PAI")} == {"array_dims.csv", "begun"}
 
 
 def test_files_of_one_path_below_the_start_folder_and_below_the_root_are_two(
@@ -1378,6 +1378,106 @@ def test_a_turn_past_the_plan_that_trains_nothing_is_the_last(
     ends = turns == 5
     assert said == ["The script trains nothing past its planned end"] * ends
     assert bool(helper._pai_read("planned").get("ends")) is ends
+
+
+@pytest.fixture
+def stopped(training: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The helper at a start in the first round, in which an earlier one was stopped after its ninth epoch of two.
+
+    The script has loaded its own file of that, and the initialisation has run once more.
+    """
+    import torch
+
+    torch.save({}, "last.pt")
+    known: dict[str, Any] = {
+        "round": 1,
+        "kept": None,
+        "switch": 0,
+        "epochs": 9,
+        "best": 0.5,
+        "score": 0.4,
+        "moves": [],
+        "seconds": 1,
+    }
+    training._pai_write("rounds", {"structures": [known]})
+    training._pai_write("planned", {"epoch": 0, "end of epochs": 2, "step": 0})
+    later = os.path.getmtime("last.pt") + 9
+    os.utime("PAI/array_dims.csv", (later, later))
+    training._pai.steps, training._pai.files = 0, {}
+    monkeypatch.setattr(training.GPA, "pai_tracker", TRACKER)
+    training._pai_read_rounds(0)
+    torch.load("last.pt")
+    return training
+
+
+@pytest.mark.parametrize(
+    ("change", "epochs", "ended"),
+    [
+        ({}, [9, 10, 11], []),
+        ({"moves": [True] * 9}, [], [0.4]),  # a rate that had moved to the plan's end
+        ({"loads": False}, [], []),  # it says by itself where it begins
+        ({"end": 3}, [], []),  # another plan, as where it is only to evaluate
+    ],
+    ids=["goes on", "ends as planned", "of no file of this round", "another plan"],
+)
+def test_a_round_that_was_stopped_past_its_plan_goes_on_from_there(
+    stopped: ModuleType, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], epochs: list[int], ended: list[float]
+) -> None:
+    shared: list[float] = []
+    monkeypatch.setattr(stopped, "_pai_share", lambda number, *_, **__: shared.append(number))
+    monkeypatch.setattr(stopped, "_pai_note_rate", lambda: None)
+    monkeypatch.setattr(stopped._pai, "read", set() if "loads" in change else stopped._pai.read)
+    stopped._pai.under_way["moves"] = change.get("moves", [False] * 9)
+    seen = []
+    for epoch in stopped.planned_epochs(range(9, change.get("end", 2))):
+        seen.append(epoch)
+        if epoch == 11:
+            break
+    assert (seen, stopped._pai.past_end, shared) == (epochs, bool(epochs), ended)
+    if not ended:
+        stopped.end_of_training()
+    assert shared == [0.4] * bool(epochs or ended), "where it has only evaluated nothing ends"
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_an_initialisation_begins_where_the_round_began_that_was_stopped(
+    stopped: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], loads: bool
+) -> None:
+    monkeypatch.setattr(stopped, "initializing", lambda: True)
+    monkeypatch.setattr(stopped._pai, "read", stopped._pai.read if loads else set())
+    assert stopped.from_the_start(56, "step") == (0 if loads else 56)
+    epochs = stopped.planned_epochs(range(9, 2))
+    if loads:
+        assert next(epochs) == 0
+        return
+    with pytest.raises(SystemExit, match="1"):
+        next(epochs)
+    assert "The initialisation run has no epoch to train: the script has planned none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("loads", "steps"), [(True, 2), (True, 0), (False, 2)])
+def test_a_round_that_was_stopped_after_its_last_score_ends_with_that(
+    stopped: ModuleType, monkeypatch: pytest.MonkeyPatch, loads: bool, steps: int
+) -> None:
+    shared: list[tuple[float, bool]] = []
+    monkeypatch.setattr(stopped, "_pai_share", lambda number, *_, again, **__: shared.append((number, again)))
+    monkeypatch.setattr(stopped, "_pai_note_rate", lambda: None)
+    monkeypatch.setattr(stopped._pai, "read", stopped._pai.read if loads else set())
+    monkeypatch.setenv("PAI_SEED", "1")
+    stopped._pai.steps = steps
+    if loads:
+        stopped.end_of_training()
+    else:
+        with pytest.raises(SystemExit, match="1"):
+            stopped.end_of_training()
+    assert shared == [(0.4, True)] * loads
+    assert [one["epochs"] for one in stopped._pai.structures] == [9] * loads
+
+
+def test_what_a_stopped_first_round_has_saved_is_none_of_before_the_training(stopped: ModuleType) -> None:
+    stopped._pai.steps = 1
+    end_round(stopped, 0.5)
+    assert held("last.pt", "PAI/files/last.pt") == [None, {}]
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,17 @@ from .record import _pai_read
 
 
 def _pai_read_rounds(number: int) -> None:
-    """Learn what the rounds before have come to. A structure that was left half trained begins anew.
+    """Learn what the rounds before have come to. A structure that was left half trained begins anew, as a rule.
 
     Args:
-        number: of the switch file that was loaded. What came of it, where later files cannot be read, begins anew too.
+        number: of the switch file that was loaded, or 0. What came of it, where later files cannot be read, begins anew
+            too.
     """
     known = _pai_read("rounds", begins=True).get("structures", [])
     for one in known:
         if one["kept"] is None and one.get("switch", number) < number:
             one["kept"] = True  # it was killed between writing the file and noting that
+    _pai.under_way = next((one for one in known if one["kept"] is None and one.get("switch") == number), None)
     ended = [one for one in known if one["kept"] is not None]
     _pai.before = [one for one in ended if (one.get("switch", -1), one["kept"]) < (number, True)]
 

@@ -48,7 +48,8 @@ def _pai_name(path: Any) -> str:
 
 def _pai_lists(number: int) -> list[str]:
     """The lists of what each rank has saved, a line for each, in the round that began with a switch file."""
-    names = sorted(name for name in os.listdir(_pai_folder()) if re.fullmatch(rf"files_{number}_\d+\.jsonl", name))
+    held = os.listdir(_pai_folder()) if os.path.isdir(_pai_folder()) else ()
+    names = sorted(name for name in held if re.fullmatch(rf"files_{number}_\d+\.jsonl", name))
     return [path for name in names if _pai_is_since_beginning(path := os.path.join(_pai_folder(), name))]
 
 
@@ -69,9 +70,13 @@ def _pai_aside() -> dict[str, float]:
 
 
 def _pai_is_since_beginning(path: Any, save: str = "") -> bool:
-    """Was a file written after the initialisation, by which SAVE, or the folder that is given, was begun?"""
-    begun = os.path.join(save or GPA.pc.get_save_name(), "array_dims.csv")
-    return os.path.exists(path) and os.path.exists(begun) and os.path.getmtime(path) >= os.path.getmtime(begun)
+    """Was a file written after the initialisation, by which SAVE, or the folder that is given, was begun?
+
+    The first one, where a round was stopped before it came to a switch file, and so was initialised again.
+    """
+    names = (os.path.join(save or GPA.pc.get_save_name(), name) for name in ("begun", "array_dims.csv"))
+    begun = next(filter(os.path.exists, names), "")
+    return begun != "" and os.path.exists(path) and os.path.getmtime(path) >= os.path.getmtime(begun)
 
 
 def _pai_trains() -> bool:
@@ -99,8 +104,26 @@ def _pai_note_file(file: Any, *, stays: bool = False) -> None:
             _pai_move(path, _pai_place_for(path, "first"), stays=stays)
         _pai.files[path] = None
         _pai.folders.add(os.path.dirname(path))
+        _pai_keep_beginning()
         with open(os.path.join(_pai_folder(), f"files_{_pai.switch_number}_{_pai_rank()}.jsonl"), "a") as known:
             known.write(f"{json.dumps(_pai_name(path))}\n")
+
+
+def _pai_keep_beginning() -> None:
+    """Remember when this training was begun, for what it has saved to be of it also when it is initialised again."""
+    begun = os.path.join(_pai_folder(), "begun")
+    if not os.path.exists(begun):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy2(os.path.join(_pai_folder(), "array_dims.csv"), own := f"{begun}_{_pai_rank()}.new")
+            os.replace(own, begun)
+
+
+def _pai_resumes() -> bool:
+    """Does the script go on from a file that an earlier start of this round has saved?
+
+    In the first round, also in its initialisation, that is any; in later ones, whose structure counts, what fits that.
+    """
+    return _pai.continues or not (_pai.switch_time or _pai.read.isdisjoint(_pai_listed(0)))
 
 
 def _pai_move(path: str, place: str, *, stays: bool = False) -> bool:

@@ -38,10 +38,10 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     known = GPA.pai_tracker.member_vars
     known["optimizer_instance"] = _pai_torch_optimizer(known["optimizer_instance"])
     _pai.last_score = number
-    if not again:
-        _pai_note_score(number, net)
     _pai.rate_moves.append(_pai.rate_moved)
     _pai.rate_moved = False
+    if not again:
+        _pai_note_score(number, net)
     _pai_rehearse_end(GPA.pc)
     if os.environ.get("PAI_TESTING_DENDRITE_CAPACITY") == "1":  # also where the script turns it off after perforating
         GPA.pc.set_testing_dendrite_capacity(True)

@@ -10,10 +10,11 @@ from perforatedai import utils_perforatedai as UPA
 
 from .beside_best import _pai_best_beside
 from .continuity import _pai_better, _pai_rounds_before
+from .files import _pai_resumes
 from .inference import _pai_how_to_load
 from .library import _pai_folder
 from .outcome import _pai_counted, _pai_outcome
-from .process import _pai, _pai_say
+from .process import _pai, _pai_of_rank_0, _pai_say
 from .record import _pai_write
 
 
@@ -21,7 +22,7 @@ def _pai_note_score(number: float, net: torch.nn.Module) -> None:
     """Count a score of the structure that is trained, and write that down before the library makes anything of it.
 
     Its `round` is the number of the process that trains it, `switch` that of the file in which it was saved, `kept`
-    None until the library has judged its dendrites.
+    None until the library has judged its dendrites, `score` and `moves` what a start goes on with after a stop.
     """
     known = GPA.pai_tracker.member_vars
     if not _pai.structures or _pai.structures[-1]["kept"] is not None:
@@ -32,8 +33,31 @@ def _pai_note_score(number: float, net: torch.nn.Module) -> None:
     one = _pai.structures[-1]
     one["epochs"] += 1
     one["best"] = _pai_better(number, one["best"])
+    one["score"], one["moves"] = number, _pai.rate_moves[-GPA.pc.get_n_epochs_to_switch() - 2 :]
     one["seconds"] = round(time.monotonic() - _pai.since, 1)
     _pai_write_logbook(net)
+
+
+def _pai_take_up(*, alone: bool = False) -> bool:
+    """Go on with the structure that an earlier start of this round was stopped in, where the script does so itself.
+
+    Args:
+        alone: only this rank asks; else all do, and rank 0 decides.
+
+    Returns:
+        Whether it is so.
+    """
+    known = _pai.under_way
+    if known is None or _pai.structures:
+        return known is not None and known in _pai.structures
+    resumes = _pai_resumes()
+    if not (resumes if alone else _pai_of_rank_0(resumes)[0]):
+        _pai.under_way = None
+        return False
+    _pai.structures, _pai.last_score = [known], known.get("score")
+    _pai.rate_moves[:0] = known.get("moves", [])
+    _pai.since -= known["seconds"]
+    return True
 
 
 def _pai_note_fate(complete: bool, net: torch.nn.Module) -> None:

@@ -337,6 +337,8 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
     _pai.loaded_grown = _pai_has_dendrites(loaded)
     if not isinstance(f, (str, os.PathLike)) or torch.utils.data.get_worker_info() is not None:
         return loaded
+    if not _pai.steps:
+        _pai.read.add(os.path.abspath(f))
     # What it reads before its model has the newest switch, that has undone where it went into the model.
     early = _pai.model is None and load_folder() is not None
     if early or _pai.restored:

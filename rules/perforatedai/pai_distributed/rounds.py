@@ -4,6 +4,7 @@ import atexit
 import builtins
 import multiprocessing
 import multiprocessing.process
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -13,9 +14,11 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 
 from .continuity import _pai_begin_round
+from .files import _pai_resumes
 from .handover import _pai_complete, _pai_hand_over, _pai_is_over
 from .initialization import finish_initialization
 from .layers import _pai_unwrap
+from .logbook import _pai_take_up
 from .loggers import _pai_watch_loggers
 from .meeting import _pai_meet, _pai_no_more, _pai_note_end, _pai_tell_ended
 from .place import _pai_place, _pai_place_of_error
@@ -67,15 +70,28 @@ def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[
         turns.setdefault(len(_pai.rate_moves), number)
         same, last = same + 1 if _pai.steps == last else 1, _pai.steps
         idle = max(idle, same)
-    if not number and not initializing() and load_folder() is None:
-        return  # no epoch is planned, as where the script only evaluates
     if initializing():
+        if not number and not _pai.turns:
+            _pai_fail(
+                "The initialisation run has no epoch to train: the script has planned none, or goes on from a "
+                "checkpoint by which all are done. Plan more, or start without that checkpoint"
+            )
         end_of_training()
+    stopped = not number and _pai.planned is not None and _pai_of_rank_0(_pai_resumes())[0]
+    if not number and not stopped and load_folder() is None:
+        _pai.under_way = None
+        return  # no epoch is planned, as where the script only evaluates
+    begun_before = _pai_take_up() or stopped
     # One score, or none, says that the script validates when it has trained as long as it has planned.
     scored = list(turns.values())
-    once = scored in ([0], [0, number]) and scored != [0, 1] and not _pai.continues
+    once = scored in ([0], [0, number]) and scored != [0, 1] and not begun_before
     noted = _pai_rank() == 0 and _pai_read("planned").get("ends", False)
     (ends,) = _pai_of_rank_0(once or _pai_is_planned() or noted)
+    if stopped and _pai.planned is not None:
+        # An earlier start has come to the plan's end, or past it: this one goes on from there.
+        step = _pai.planned.step
+        number = len(range(_pai_first("epoch", _pai.planned.start), _pai.planned.start, step))
+        previous, epoch, turns = _pai.planned.start - 2 * step, _pai.planned.start - step, {0: number}
     if not isinstance(epoch, int) or ends or not further:
         _pai_end_structure("The planned end of training is reached")
         return
@@ -206,7 +222,9 @@ def _pai_first_range(planned: range) -> range:
     start, stop = from_the_start(planned.start, "epoch"), planned.stop
     first = _pai_first("end of epochs", stop) if GPA.pai_tracker else stop
     counted = stop - planned.start == first - start
-    return range(start, first if counted else stop, planned.step)
+    epochs = range(start, first if counted else stop, planned.step)
+    _pai.planned = epochs if first == epochs.stop else None
+    return epochs
 
 
 def from_the_start(number: Any, name: str, *, just_read: bool = False) -> Any:
@@ -225,6 +243,8 @@ def from_the_start(number: Any, name: str, *, just_read: bool = False) -> Any:
     if not isinstance(number, int) or not GPA.pai_tracker:
         return number
     first = _pai_first(name, number)
+    if initializing():
+        return first
     continues = _pai.continues or (just_read and any(age == "new" for _, age in list(_pai.ages.values())[-1:]))
     if _pai.switch_time and not continues and number != first:
         _pai_say(f"This round begins with {name} {first} again, as the first one did")
@@ -234,8 +254,8 @@ def from_the_start(number: Any, name: str, *, just_read: bool = False) -> Any:
 
 def _pai_first(name: str, number: int) -> int:
     """What a number was in the first round; this one where that has written none."""
-    if initializing():
-        return number
+    if initializing():  # again, where the round was stopped before it came to a switch file
+        return int(_pai_read("planned").get(name, number)) if _pai_resumes() else number
     known = _pai_read("planned", begins=bool(_pai.switch_time))  # else it is written here
     first: int = known.setdefault(name, number)
     if not _pai.switch_time:
@@ -257,6 +277,8 @@ def end_of_training() -> None:
         if _pai.turns:
             finish_initialization(last=True)
         _pai_fail("The initialisation run ended its training without a backward pass: is there a batch?")
+    if _pai.steps or "PAI_SEED" in os.environ:  # of the launcher: who starts it by hand may only evaluate
+        _pai_take_up()
     if _pai.steps or _pai.last_score is not None:  # else it has only evaluated
         _pai_end_structure(_pai_by_itself)
 
@@ -341,6 +363,8 @@ def _pai_end_at_exit() -> None:
     _pai_note_end(_pai.exits_at)
     if _pai_rank() != 0:
         return
+    if _pai.steps:
+        _pai_take_up(alone=True)
     if _pai.last_score is None:
         if _pai.steps:  # else it has only evaluated
             _pai_tell_failure(_pai_without_score(_pai_by_itself))

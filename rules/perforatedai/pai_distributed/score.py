@@ -12,6 +12,7 @@ from .checks import _pai_check_hand_over
 from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over, _pai_is_over
 from .initialization import _pai_fail_with_another, finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
+from .logbook import _pai_take_up
 from .of_best_round import _pai_end_with_best, _pai_is_best_round
 from .place import _pai_place
 from .process import (
@@ -207,6 +208,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module, early: bool = False) -> 
         return None
     number, fault = _pai_number(score)
     _pai_check_hand_over(score, number, fault, net, early)
+    _pai_take_up()
     if _pai_grouped():
         mine = [0.0, 0.0, 0.0] if number is None else [number, 1.0, float(number != 0)]
         sums = torch.tensor([*mine, float(_pai.stops)], dtype=torch.float64, device=_pai_group_device(net))

@@ -74,6 +74,9 @@ class _PaiState:
         switch_time: when the structure was written that this round has loaded; 0.0 where it has loaded none.
         switch_number: of its file; 0 where it has loaded none.
         continues: whether the script goes on from a checkpoint of this round.
+        read: the files that it has loaded before its first step.
+        under_way: the structure that an earlier start of this round has left half trained; see logbook.py.
+        planned: the epochs that the script's loop goes through in this start, where they are as many as in the first.
         ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", written or read
             before the newest switch was, "first", before the training, or "new"; until the first training batch of a
             restarted round.
@@ -181,6 +184,9 @@ class _PaiState:
     switch_time: float = 0.0
     switch_number: int = 0
     continues: bool = False
+    read: set[str] = field(default_factory=set)
+    under_way: dict[str, Any] | None = None
+    planned: range | None = None
     ages: dict[int, tuple[Any, str]] = field(default_factory=dict)
     loaded_grown: bool = False
     files: dict[str, None] = field(default_factory=dict)

@@ -109,6 +109,7 @@ def load_latest_switch(
     if not folder and _pai_attempt():
         folder = save  # the attempt before may have come to a switch file
     if not folder:
+        _pai_read_rounds(0)
         return model
     number = _pai_newest_switch(model, folder)
     if number is None:
