@@ -347,7 +347,7 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
     if not sure or script.scores[0].made == TRAINED:
         script.measures = [one for one in find_measures(index, flow, loops) if fits(one[0])]
         script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in loops)), "")
-    if script.scores:
+    if any(not one.unfit[0] for one in script.scores):
         return
     hints, script.silent = find_hints(index, loops), find_silent(index, flow, loops)
     tracked = [one for one in hints if any(can_be_brought(index, flow, loop, *one) for loop in loops)]
