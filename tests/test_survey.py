@@ -3072,6 +3072,12 @@ LOSS = "val_loss = validate(model)\n"
         pytest.param(
             "meter = evaluate(model)\nif meter.avg > best:\n    best = meter.avg", "meter.avg", "max", id="attribute"
         ),
+        pytest.param(
+            "s = validate(model)\nnow = s['x'][0]\nif now < low:\n    low = s['x'][0]", "now", "min", id="of what it is"
+        ),
+        pytest.param(
+            "x = validate(model)\nnow = run.x\nnow /= 2\nif now < low:\n    low = run.x", "x", "", id="of what it was"
+        ),
         pytest.param(ACC + "if acc > self.best:\n    self.best = acc", "acc", "max", id="best in an attribute"),
         pytest.param(
             "if acc > prev:\n    pass\nacc = validate(model)\nprev = 0",
