@@ -227,7 +227,7 @@ def survey(
     script.numbers, script.other_gpu = numbers.found(), numbers.other_gpu()
     reached: Collection[Scope] = reachable(index, flow)
     reached = reached if _train(reached, flow) else index.scopes
-    libraries = find_frameworks(index, flow, reached)
+    libraries = find_frameworks(index, flow, reached, [one.node for one in script.wrappers])
     used = [one for one in libraries if one.option or not one.beside]  # not only imported
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
     for library in script.frameworks:
