@@ -305,6 +305,13 @@ def test_what_a_call_returns_is_what_its_arguments_choose(made: str, returned: s
         ("[2 * loss, loss]", "np.mean(losses, axis=(0, 1))", ""),
         ("[2 * loss, loss]", "np.mean(np.mean(losses, axis=0))", ""),
         ("loss", "np.mean(losses, axis=0)", ""),
+        ("[2 * loss, loss]", "np.array(losses).mean(0)", "several values"),
+        ("[2 * loss, loss]", "np.asarray(losses).sum(axis=0)", "several values"),
+        ("[2 * loss, loss]", "torch.tensor(losses).mean(dim=0)", "several values"),
+        ("[2 * loss, loss]", "np.array(losses).mean()", ""),
+        ("[2 * loss, loss]", "np.array(losses).mean(0).mean()", ""),
+        ("[2 * loss, loss]", "np.array(losses).take(0)", ""),
+        ("loss", "np.array(losses).mean(0)", ""),
     ],
 )
 def test_a_mean_of_each_column_is_no_number(tmp_path: Path, row: str, mean: str, kind: str) -> None:

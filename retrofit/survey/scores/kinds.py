@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Metric, Reduces, ReturnsText
+from retrofit.knowledge.kinds import MakesArray, Metric, Reduces, ReturnsText
 from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -205,10 +205,17 @@ class Kinds:
         return any(entry is not None and method_name(call) in entry.methods for entry in entries)
 
     def _is_of_each_column(self, call: cst.Call, scope: Scope) -> bool:
-        """Whether a call makes a number of each column of a list of rows: `np.mean(losses, axis=0)`."""
-        known = self._index.knowledge.known(Reduces, self._index.qualified(call.func))
-        axis = next((argument(call, *one) for one in known.axis.items()), None) if known is not None else None
-        rows = dotted(call.args[0].value) if call.args else None
+        """Whether a call makes a number of each column of a list of rows: `np.mean(x, 0)`, `np.array(x).mean(0)`."""
+        name, given, first = self._index.qualified(call.func), next((arg.value for arg in call.args), None), 0
+        held = receiver(call)
+        made = self._index.qualified(held.func) if isinstance(held, cst.Call) and held.args else ""
+        array = self._index.knowledge.known(MakesArray, made)
+        if array is not None and not array.sized and isinstance(held, cst.Call):  # as `np.mean` does with it
+            name, given, first = f"{made.partition('.')[0]}.{method_name(call)}", held.args[0].value, 1
+        known = self._index.knowledge.known(Reduces, name)
+        axes = known.axis.items() if known is not None else ()
+        axis = next((argument(call, word, place - first) for word, place in axes), None)
+        rows = dotted(given)
         if rows is None or not is_number(axis):
             return False
         variable = self._flow.variable(rows, scope)
