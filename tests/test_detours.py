@@ -178,3 +178,22 @@ def test_a_model_that_an_option_builds_once_more_is_told_of_there(
     assert [one.code for one in plan.questions] == ([] if leaves else ["PAI102"])
     left = '        if self.sweep:\n            raise SystemExit("this option does not go with dendrites: the model is'
     assert not leaves or left in rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "body", "refused"),
+    [
+        pytest.param("if args.modes:\n    model = DDP(model)\n    model = FSDP(model)", "", True, id="further"),
+        pytest.param("if args.modes:\n    model = FSDP(DDP(model))", "", True, id="around it"),
+        pytest.param("if args.modes:\n    model = wrap(model)", "net = FSDP(DDP(net))", True, id="in a function"),
+        pytest.param("if args.modes:\n    model = FSDP(model)\nelse:\n    model = DDP(model)", "", False, id="instead"),
+        pytest.param("model = DDP(model)\nif args.modes:\n    model = FSDP(model)", "", False, id="by its own option"),
+    ],
+)
+def test_what_every_wrapper_goes_with_is_no_option(tmp_path: Path, wrapped: str, body: str, refused: bool) -> None:
+    """Without that option nothing would train on several processes: no way is left that is covered."""
+    head = f"def wrap(net):\n    {body or 'pass'}\n    return net\n"
+    text = _text(wrapped="WRAPPED", head=head).replace("model = DDP(model)\nWRAPPED", wrapped)
+    text = text.replace("args = parser", "parser.add_argument('--modes', type=int)\nargs = parser", 1)
+    questions = plan_of(tmp_path, text).questions
+    assert any("FSDP is used here, which the recipe does not cover" in one.message for one in questions) is refused

@@ -305,6 +305,13 @@ def test_what_a_call_returns_is_what_its_arguments_choose(made: str, returned: s
         ("[2 * loss, loss]", "np.mean(losses, axis=(0, 1))", ""),
         ("[2 * loss, loss]", "np.mean(np.mean(losses, axis=0))", ""),
         ("loss", "np.mean(losses, axis=0)", ""),
+        ("[2 * loss, loss]", "np.array(losses).mean(0)", "several values"),
+        ("[2 * loss, loss]", "np.asarray(losses).sum(axis=0)", "several values"),
+        ("[2 * loss, loss]", "torch.tensor(losses).mean(dim=0)", "several values"),
+        ("[2 * loss, loss]", "np.array(losses).mean()", ""),
+        ("[2 * loss, loss]", "np.array(losses).mean(0).mean()", ""),
+        ("[2 * loss, loss]", "np.array(losses).take(0)", ""),
+        ("loss", "np.array(losses).mean(0)", ""),
     ],
 )
 def test_a_mean_of_each_column_is_no_number(tmp_path: Path, row: str, mean: str, kind: str) -> None:
@@ -368,3 +375,52 @@ given = {array}
 print(given)"""
     (score,) = survey_of(f"import numpy as np\n{script(epoch)}", metric="given", mode="min").scores
     assert score.unfit[0] == kind
+
+
+CONSTANT = {
+    "returned": ("pass", "0", "0"),
+    "of a name": ("mean = 0.0", "mean", "0.0"),
+    "in a tuple": ("mean = -1", "(mean, hits)[0]", "-1"),
+    "by each branch": ("mean = 0\n    if step:\n        mean = 0", "mean", "0"),
+    "by another name": ("mean = 0\n    out = mean", "out", "0"),
+    "added to": ("mean = 0\n    mean += 1", "mean", ""),
+    "one of two": ("mean = 0\n    if step:\n        mean = 1", "mean", ""),
+    "of a loop": ("for mean in hits:\n        pass", "mean", ""),
+    "by an inner function": (
+        "mean = 0\n    def add(x):\n        nonlocal mean\n        mean = x\n    add(total)",
+        "mean",
+        "",
+    ),
+    "by all functions": ("global mean\n    mean = 0\n    add(total)", "mean", ""),
+    "of an attribute": ("net.mean = 0\n    net.add(total)", "net.mean", ""),
+    "of an item": ("out = {'mean': 0}\n    add(out)", "out['mean']", ""),
+    "measured": ("pass", "total", ""),
+}
+
+
+@pytest.mark.parametrize(("made", "returned", "number"), CONSTANT.values(), ids=CONSTANT)
+def test_a_number_that_no_epoch_changes_is_no_score(made: str, returned: str, number: str) -> None:
+    """A validation that returns the 0 it began with has forgotten what it measured: no structure would be better."""
+    before = code(VALIDATE).replace("MADE", made).replace("RETURNED", returned)
+    before += "plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\n"
+    before += "def add(x):\n    global mean\n    mean = x\n"
+    text = script("val_loss = validate(model)\nplateau.step(val_loss)", before)
+    found = survey_of(text)
+    (score,) = found.scores
+    assert (score.expression, score.unfit[0]) == ("val_loss", number and f"always {number}")
+    assert not any("val_loss" in name for name, _ in found.measures)
+
+
+def test_what_is_named_before_the_epochs_alone_is_no_score_either(tmp_path: Path) -> None:
+    """Another value that may be one comes first; where there is none, the question says so, and what is left."""
+    epoch = "val_acc = 0\nif val_acc > best:\n    best = val_acc\nMORE"
+    text = f"import torch\n{script(epoch, 'best, val_acc = 0, 0')}"
+    (question,) = plan_of(tmp_path, text.replace("MORE", "pass")).questions
+    assert "`val_acc` is always 0 (line " in question.message
+    assert "of its training --metric loss --mode min takes `loss`" in question.message
+    (score,) = survey_of(text.replace("MORE", "acc = evaluate(model)")).scores
+    assert (score.expression, score.unfit[0]) == ("acc", "")
+    text = text.replace("    val_acc = 0", "    pass").replace("MORE", "pass")
+    assert survey_of(text).scores == []
+    (score,) = survey_of(text, metric="val_acc").scores
+    assert score.unfit == ("always 0", "line 18")

@@ -599,6 +599,8 @@ def test_what_only_the_training_makes_is_not_taken_where_something_validates(
         ),
         pytest.param("losses.update(loss)", "print(losses.avg)", "--metric losses.avg --mode min takes", id="meter"),
         pytest.param("", "train_loss, n = train(model)", "--metric train_loss --mode min takes", id="returned"),
+        pytest.param("", "train_loss = steps.train(model)", "--metric train_loss --mode min takes", id="of a module"),
+        pytest.param("", "train_loss = Meter().cuda()", "--metric loss --mode min takes", id="but no new meter"),
         pytest.param(
             "total_loss += loss.item()\n        if step % 9 == 0:\n            avg_loss = total_loss / 9\n"
             "            total_loss = 0",

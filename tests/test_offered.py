@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.helpers import script, survey_of
+from retrofit.options import Options
+from tests.helpers import plan_of, script, survey_of
 
 #: A validation that goes through batches, and ends somehow.
 VALIDATE = """
@@ -260,3 +263,47 @@ def test_the_mean_that_a_validation_makes_at_its_last_batch_is_offered(
 def test_the_mean_that_a_training_makes_at_some_batches_is_not_offered() -> None:
     text = script().replace("optimizer.step()\n", "n += hits(x)\n        if n > 9:\n            acc = n / 9\n")
     assert survey_of(text).measures == []
+
+
+#: An epoch that validates and then tests, of which the words for a measure are in the test's name alone.
+MEASURED = """
+model.eval()
+with torch.no_grad():
+    parts = []
+    for x, y in val_loader:
+        loss = criterion(model(x), y)
+        parts.append(loss)
+        writer.add_scalar("Batch/valid", loss.item(), n)
+    losst_va = torch.stack(parts).mean()
+    TELL
+    for x, y in test_loader:
+        parts.append(criterion(model(x), y))
+    mean_score = torch.stack(parts).mean()
+    print(mean_score)
+"""
+
+
+@pytest.mark.parametrize(
+    ("tell", "others"),
+    [
+        ("writer.add_scalar('Loss/valid', losst_va.item(), epoch)", "`losst_va` (line 22)"),
+        ("print('valid {:.4f}'.format(losst_va.item()))", "`losst_va` (line 22)"),
+        ("print(f'valid {losst_va}')", "`losst_va` (line 22)"),
+        ("print(epoch)", ""),
+    ],
+)
+def test_what_is_told_beside_a_score_by_its_name_alone_is_offered(tmp_path: Path, tell: str, others: str) -> None:
+    (question,) = plan_of(tmp_path, script(MEASURED.replace("TELL", tell))).questions
+    assert (
+        "a higher or a lower `mean_score` is better is not told by the script (line 25). Say it with"
+        in question.message
+    )
+    assert question.message.endswith(f"or choose another value with --metric EXPR: {others}." if others else "min.")
+    plan = plan_of(tmp_path, script(MEASURED.replace("TELL", tell)), Options(mode="min"))
+    assert plan.questions == []
+
+
+def test_what_is_told_of_each_batch_alone_is_not_offered() -> None:
+    epoch = MEASURED.replace("losst_va =", "found =").replace("mean_score", "other").replace("print(other)", "pass")
+    found = survey_of(script(epoch.replace("TELL", "print(found.item())")))
+    assert (found.scores, [name for name, _ in found.measures]) == ([], ["found"])

@@ -3093,6 +3093,12 @@ LOSS = "val_loss = validate(model)\n"
         pytest.param(
             "meter = evaluate(model)\nif meter.avg > best:\n    best = meter.avg", "meter.avg", "max", id="attribute"
         ),
+        pytest.param(
+            "s = validate(model)\nnow = s['x'][0]\nif now < low:\n    low = s['x'][0]", "now", "min", id="of what it is"
+        ),
+        pytest.param(
+            "x = validate(model)\nnow = run.x\nnow /= 2\nif now < low:\n    low = run.x", "x", "", id="of what it was"
+        ),
         pytest.param(ACC + "if acc > self.best:\n    self.best = acc", "acc", "max", id="best in an attribute"),
         pytest.param(
             "if acc > prev:\n    pass\nacc = validate(model)\nprev = 0",
@@ -4137,7 +4143,7 @@ def test_a_value_of_a_validation_of_several_sets_is_proposed_and_can_be_named() 
 
 def test_what_a_validation_gives_for_each_set_is_proposed_and_kept_where_there_may_be_none() -> None:
     test = "def test(name):\n    with torch.no_grad():\n        for x in sets[name]:\n            model(x)\n"
-    test += "    return 1, 2\n"
+    test += "    return rank(x), mean(x)\n"
     epoch = "if epoch % 5 == 0:\n    for name in names:\n        cmc, mAP = test(name)\n    save(model)"
     found = survey_of(script(epoch, test))
     assert ([name for name, _ in found.measures], found.scores) == (["mAP"], [])

@@ -41,7 +41,9 @@ def may_wrap(data: bytes, knowledge: Knowledge) -> bool:
     return any(word.encode() in data for word in words)
 
 
-def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> list[Framework]:
+def find_frameworks(
+    index: Index, flow: Flow, reached: Collection[Scope], wrapping: Collection[cst.CSTNode] = ()
+) -> list[Framework]:
     """Return the first use of each such library in a project, of one that only an option leads to with that option.
 
     A library that is imported, and no more than that, counts where the script has no training of its own.
@@ -50,9 +52,11 @@ def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> lis
         index: the project's files.
         flow: its values.
         reached: the functions and classes that the entry script can come to.
+        wrapping: where the model is wrapped; what leads to all of that as well cannot be left out.
     """
     found: list[Framework] = []
     defaults = Defaults(index, flow)
+    options = [{*_asked(index, flow, node, {})} for node in wrapping]
     imported = {full.partition(".")[0] for file in index.files for full in file.aliases.values()}
     imported |= {module.partition(".")[0] for file in index.files for _, module in file.imports}
     for library in index.knowledge.of(Library):
@@ -65,6 +69,7 @@ def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> lis
             option = "" if library.wraps else _option(index, flow, uses)
             if library.optional and not all(map(defaults.leave_out, uses)):
                 option = ""  # which leads to it by default, or may
+            option = "" if options and all(option in one for one in options) else option
             first = next((use for use in uses if isinstance(use, cst.Call)), uses[0])
             beside = [one.node for one in imports if index.file_of(one.scope) is index.file(first)]
             node = beside[0] if beside and library.owns and not option else first

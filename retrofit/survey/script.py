@@ -227,7 +227,7 @@ def survey(
     script.numbers, script.other_gpu = numbers.found(), numbers.other_gpu()
     reached: Collection[Scope] = reachable(index, flow)
     reached = reached if _train(reached, flow) else index.scopes
-    libraries = find_frameworks(index, flow, reached)
+    libraries = find_frameworks(index, flow, reached, [one.node for one in script.wrappers])
     used = [one for one in libraries if one.option or not one.beside]  # not only imported
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
     for library in script.frameworks:
@@ -338,16 +338,17 @@ def _holding(loops: Sequence[EpochLoop], index: Index) -> list[str]:
 
 def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
     """Say of a script without a sure score what can be named as one."""
-    loops = script.loops
-    sure = len(script.scores) == 1 and script.scores[0].known and not script.scores[0].unfit[0]
+    loops, first = script.loops, next(iter(script.scores), None)
+    sure = len(script.scores) == 1 and first is not None and first.known and not first.unfit[0]
+    sure = sure and first is not None and bool(first.direction or first.against or first.named)
 
     def fits(metric: str) -> bool:
         return metric.endswith("[...]") or can_be_named(index, flow, loops, script.schedulers, metric)
 
-    if not sure or script.scores[0].made == TRAINED:
+    if first is None or not sure or first.made == TRAINED:
         script.measures = [one for one in find_measures(index, flow, loops) if fits(one[0])]
         script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in loops)), "")
-    if script.scores:
+    if any(not one.unfit[0] for one in script.scores):
         return
     hints, script.silent = find_hints(index, loops), find_silent(index, flow, loops)
     tracked = [one for one in hints if any(can_be_brought(index, flow, loop, *one) for loop in loops)]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 import libcst as cst
 
@@ -35,7 +36,7 @@ from retrofit.survey.scores.keepers import (
     owners,
     shown_for,
 )
-from retrofit.survey.scores.kinds import SEVERAL, Kinds
+from retrofit.survey.scores.kinds import ALWAYS, NOTHING, SEVERAL, Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.models import measures_the_other
@@ -147,14 +148,20 @@ def _groups(
         (BEST, lambda: kept_below(index, flow, loop)),
     ]
 
-    def numbers(find: Callable[[], Iterable[Candidate]]) -> Iterator[Candidate]:
+    def numbers(find: Callable[[], Iterable[Candidate]], unchanging: bool = False) -> Iterator[Candidate]:
         for one in find():
             runs = one.node not in index.parents or not never_runs(index.statement(one.node), flow)
             made = not one.outside or making.of(one.node, one.call) == EVALUATED
-            if runs and made and kinds.of(one.node, call=one.call)[0] in ("", SEVERAL):
+            kind = kinds.of(one.node, call=one.call)[0] if runs and made else NOTHING
+            if kind.startswith(ALWAYS) if unchanging else kind in ("", SEVERAL):
                 yield one
 
-    return [(control, partial(numbers, find)) for control, find in groups], [*tracked, *plateau, *kept, *watched]
+    def constants() -> Iterable[Candidate]:
+        """Yield the first that is the same in all epochs, which is none, for a question to say so."""
+        return islice((one for _, find in groups for one in numbers(find, unchanging=True)), 1)
+
+    measured_by = [(control, partial(numbers, find)) for control, find in groups]
+    return [*measured_by, (NAME, constants)], [*tracked, *plateau, *kept, *watched]
 
 
 def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Scheduler], metric: str) -> Iterator[Score]:

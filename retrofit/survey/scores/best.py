@@ -413,6 +413,10 @@ def _takers(
         calls = [call for call, held in index.method_calls("update") if code(held) == code(whole)]
         calls += [b.value for b in taken if isinstance(b.value, cst.Call) and b.target == code(whole)]
         takers += [index.statement(call) for call in calls if _is_given(index, call, best, wanted)]
+    for given in (b for b in bindings if b.target == bare and bound[bare] == 1 and b.item is None):
+        if isinstance(given.value, (cst.Attribute, cst.Subscript)):  # `now = stats["err"]`
+            later = [b for b in taken if b.statement.order > given.statement.order]
+            takers += [b.statement for b in later if b.value is not None and code(b.value) == code(given.value)]
     return takers + [b.statement for b in taken if b.value is not None and _is_taken(index, b.value, wanted)]
 
 

@@ -8,12 +8,13 @@ import libcst as cst
 
 from retrofit.survey.counters import changes
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, mentions, named_in, names_in
+from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in
 from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.filling import FILLS
-from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import (
+    bare_of,
     bindings_of,
     code_of,
     in_loop,
@@ -58,8 +59,10 @@ def inline_scores(index: Index, loop: EpochLoop, making: Making) -> list[Candida
     return computed or others
 
 
-def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple[str, cst.BaseExpression]]:
-    """Yield (expression, node) of what the epoch loop logs or prints of its validation.
+def told_values(
+    index: Index, loop: EpochLoop, making: Making, made: set[str]
+) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """Yield (expression, node) of what the epoch loop logs or prints of its validation, but for a batch's own.
 
     Args:
         made: the variables that hold what the validation gives.
@@ -72,10 +75,19 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
             known.add(binding.target)
     while more := {b.target for b in bound if b.value and not known.isdisjoint(names_in(b.value, False))} - known:
         known |= more
+
+    def of_one_batch(node: cst.CSTNode) -> bool:
+        bound = bindings_of(index, loop, root_of(node)) if isinstance(node, cst.BaseExpression) else []
+        within = {b: of_batches(index, loop, b.statement) for b in bound}
+        trained = (making.given_by(b.statement, b.target) == TRAINED for b, inner in within.items() if not inner)
+        return any(within.values()) and all(trained)
+
     for call in index.calls:
         if not in_loop(index, loop, call) or not index.knowledge.logs(dotted(call.func) or ""):
             continue
-        for part in (part for arg in call.args for part in named_in(arg.value, called=False)):
+        parts = [part for arg in call.args for part in named_in(arg.value, called=False)]
+        parts += [bare_of(part) for part in nodes_in(call) if isinstance(part, cst.Call)]  # `loss.item()`
+        for part in (part for part in parts if not of_one_batch(part)):
             outer = index.parents.get(part)
             if isinstance(outer, cst.Subscript) and outer.value is part and dotted(part) in known:
                 if not taken_by_turn(index, code_of(index, loop), outer):

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Metric, Reduces, ReturnsText
+from retrofit.knowledge.kinds import MakesArray, Metric, Reduces, ReturnsText
 from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -15,11 +15,11 @@ from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.best import class_of
 from retrofit.survey.scores.making import is_bound
 from retrofit.survey.scores.standins import StandIns, Value
-from retrofit.survey.scores.values import formatted, in_loop, is_collection, is_object, target_node
+from retrofit.survey.scores.values import element_of, formatted, in_loop, is_collection, is_object, target_node
 from retrofit.survey.scores.words import direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
-SEVERAL, TEXT, NOTHING, TRUTH = "several values", "a string", "None", "true or false"
+SEVERAL, TEXT, NOTHING, TRUTH, ALWAYS = "several values", "a string", "None", "true or false", "always"
 _WRITES = re.compile(r"save|dump|show|plot|draw|image|figure|video|audio|grid|histogram", re.IGNORECASE)
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
@@ -81,6 +81,8 @@ class Kinds:
                 return kind, self._index.place(value.reading.at.node, self._loop.file)
         if values and all(self._is_given_none(one) for one in values):
             return NOTHING, self._index.place(values[0].reading.at.node, self._loop.file)
+        if len(numbers := {self._number_ever(one) for one in values}) == 1 and (number := numbers.pop()):
+            return f"{ALWAYS} {number}", self._index.place(values[0].reading.at.node, self._loop.file)
         if values and all(_is_truth(one.node) and not one.reading.number for one in values):
             return TRUTH, self._index.place(values[0].reading.at.node, self._loop.file)
         if (item := self._several.get(dotted(node))) is not None:
@@ -104,20 +106,43 @@ class Kinds:
         """Whether a value is the None that a function of the project returns: a variable may get its own elsewhere."""
         node, function = value.node, value.reading.at.scope
         given = node is None or (dotted(node) == "None" and isinstance(self._index.parents.get(node), cst.Return))
-        plain = isinstance(function.node, cst.FunctionDef) and not function.node.decorators
+        return given and function.kind == "function" and self._runs_as_written(function)
+
+    def _runs_as_written(self, function: Scope) -> bool:
+        """Whether a function that is called is surely that one itself: no decorator's, and no heir's."""
+        plain = not isinstance(function.node, cst.FunctionDef) or not function.node.decorators
         heirs = [c for c in self._index.scopes if c.kind == "class" and function.parent in self._flow.lineage(c)[1:]]
-        return given and plain and not any(function.name in heir.inner for heir in heirs)
+        return plain and not any(function.name in heir.inner for heir in heirs)
+
+    def _number_ever(self, value: Value) -> str:
+        """Return the code of the number that a value is in all epochs, "" where it may be another.
+
+        It may be returned as it stands, or be all that a variable is ever given, by its own function or another.
+        """
+        index, node, at = self._index, value.node, value.reading.at
+        number = _number_in(node)
+        if node is None or value.keys or not self._runs_as_written(at.scope):
+            return ""
+        around = (one for one in index.ancestors(node) if not isinstance(one, (cst.Element, cst.Tuple)))
+        if number and isinstance(next(around), cst.Return):
+            return number
+        bound = [b.target for b in index.bound_in(at) if _part(b.value, b.item) is node] if number else []
+        names = bound or [dotted(node) or ""]
+        given = [one for name in names for one in self._flow.sources(self._flow.variable(name, at.scope))]
+        told = {_number_in(_part(one.value, one.item)) for one in given}
+        return told.pop() if len(told) == 1 and names[0].isidentifier() else ""
 
     def is_mute(self, binding: Binding) -> bool:
-        """Whether the loop takes something of a validation that is no number: a string, or what nothing counts with.
+        """Whether the loop takes something of a validation that is no measure: a string, or what nothing counts with.
 
         A value that only its function's name tells to be a score may be pictures or samples: nothing prints, compares
         or divides them, and they are made by no arithmetic.
         """
         index = self._index
         node = target_node(index, binding.statement, binding.target)
-        if direction_of(binding.target) or self.of(node)[0] in (TEXT, NOTHING):
-            return self.of(node)[0] in (TEXT, NOTHING)
+        told = self.of(node)[0] in (TEXT, NOTHING) or self.of(node)[0].startswith(ALWAYS)
+        if direction_of(binding.target) or told:
+            return told
         values = self._values.values(node, binding.statement)
         outer = {value.node for value in values if isinstance(value.node, cst.Call) and value.reading.depth == 1}
         if not values or outer or any(isinstance(value.node, _COMPUTED) for value in values):
@@ -180,10 +205,17 @@ class Kinds:
         return any(entry is not None and method_name(call) in entry.methods for entry in entries)
 
     def _is_of_each_column(self, call: cst.Call, scope: Scope) -> bool:
-        """Whether a call makes a number of each column of a list of rows: `np.mean(losses, axis=0)`."""
-        known = self._index.knowledge.known(Reduces, self._index.qualified(call.func))
-        axis = next((argument(call, *one) for one in known.axis.items()), None) if known is not None else None
-        rows = dotted(call.args[0].value) if call.args else None
+        """Whether a call makes a number of each column of a list of rows: `np.mean(x, 0)`, `np.array(x).mean(0)`."""
+        name, given, first = self._index.qualified(call.func), next((arg.value for arg in call.args), None), 0
+        held = receiver(call)
+        made = self._index.qualified(held.func) if isinstance(held, cst.Call) and held.args else ""
+        array = self._index.knowledge.known(MakesArray, made)
+        if array is not None and not array.sized and isinstance(held, cst.Call):  # as `np.mean` does with it
+            name, given, first = f"{made.partition('.')[0]}.{method_name(call)}", held.args[0].value, 1
+        known = self._index.knowledge.known(Reduces, name)
+        axes = known.axis.items() if known is not None else ()
+        axis = next((argument(call, word, place - first) for word, place in axes), None)
+        rows = dotted(given)
         if rows is None or not is_number(axis):
             return False
         variable = self._flow.variable(rows, scope)
@@ -200,6 +232,17 @@ def _is_text(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Divide)):  # `folder / "a.png"`
         return any(isinstance(one, cst.BaseString) or _is_text(one) for one in (node.left, node.right))
     return formatted(node)
+
+
+def _part(value: cst.BaseExpression | None, item: int | None) -> cst.BaseExpression | None:
+    """Return an item of what is assigned, or all of it."""
+    return element_of(value, item) if value is not None else None
+
+
+def _number_in(node: cst.BaseExpression | None) -> str:
+    """Return the code of a number that is written down, perhaps with a sign, "" for any other expression."""
+    plain = node.expression if isinstance(node, cst.UnaryOperation) else node
+    return cst.Module([]).code_for_node(node) if node and isinstance(plain, (cst.Integer, cst.Float)) else ""
 
 
 def _is_truth(node: cst.BaseExpression | None) -> bool:

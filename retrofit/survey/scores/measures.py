@@ -110,7 +110,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
         if all(name.endswith("[...]") for name in found):
             kinds = Kinds(index, flow, loop)
             validated = {b.target for b, _ in validated_variables(index, flow, loop) if not kinds.is_mute(b)}
-            told = [one for one in told_values(index, loop, validated) if kinds.of(one[1])[0] != TEXT]
+            told = [one for one in told_values(index, loop, making, validated) if kinds.of(one[1])[0] != TEXT]
             logged = {name: index.place(node, loop.file) for name, node in told if making.of(node) != TRAINED}
             found = logged or found
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)]

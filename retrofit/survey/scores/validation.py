@@ -282,11 +282,8 @@ def named_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope])
     kinds = Kinds(index, flow, loop)
     for binding, call in validated_variables(index, flow, loop):
         name = last_name(call.func)
-        if (
-            kinds.is_mute(binding)
-            or flow.called(call) in keepers
-            or (not direction_of(binding.target) and binding.item is not None)
-        ):
+        mute = not direction_of(binding.target) and (binding.item is not None or kinds.is_mute(binding))
+        if mute or flow.called(call) in keepers:
             continue
         evidence = f"{index.place(call)}: its name"
         items = items_of(index, flow, loop, binding, call)

@@ -312,7 +312,8 @@ def _is_empty(index: Index, value: cst.BaseExpression) -> bool:
     """Whether nothing has been measured yet of what an expression makes."""
     if isinstance(value, cst.Call):
         name, held = last_name(value.func), receiver(value)
-        moved = held is not None and method_name(value) in index.knowledge.module_methods and _is_empty(index, held)
+        made = isinstance(held, cst.Call) and _is_empty(index, held)  # not a module's function, `steps.train(net)`
+        moved = made and method_name(value) in index.knowledge.module_methods
         return moved or name[:1].isupper() or name in ("dict", "list", "set", "zeros", "ones", "defaultdict")
     if isinstance(value, cst.BinaryOperation):  # `[0.0] * classes`
         return isinstance(value.left, cst.List) and _is_empty(index, value.left)
