@@ -3277,20 +3277,6 @@ def test_a_walk_that_gathers_parameters_meets_the_scripts_layers(
         assert "0.0.main_module.weight" in gathered(model, torch.nn.BatchNorm1d)
 
 
-@pytest.mark.parametrize("grown", [True, False])
-def test_a_check_of_names_sees_dendrites_where_the_checkpoint_has_some(
-    helper: ModuleType, perforate: Callable[..., Any], tmp_path: Path, grown: bool
-) -> None:
-    import torch
-
-    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)), None)
-    model.state_dict = lambda: {"0.weight": 1, "0.pai_dendrites.weight": 2}
-    saved = model.state_dict() if grown else helper.own_state_dict(model)
-    torch.save({"model": saved, "epoch": 3}, tmp_path / "saved.pt")
-    torch.load(tmp_path / "saved.pt")
-    assert list(helper.own_state_dict(model)) == list(saved)
-
-
 def test_a_part_has_the_names_from_before_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 

@@ -2966,27 +2966,6 @@ def test_checks_of_the_state_are_found(body: str, call: str, checked: list[str])
     assert [found.checked for found in survey_of(text).assertions] == checked
 
 
-@pytest.mark.parametrize(
-    ("body", "checked"),
-    [
-        pytest.param(
-            "lost = set(own) - set(state)\n    if lost or not own:\n        raise OSError", ["net"], id="a set"
-        ),
-        pytest.param("lost = [k for k in own if k not in state]\n    assert not lost", ["net"], id="a list"),
-        pytest.param("for k in own:\n        if k not in state:\n            raise OSError(k)", ["net"], id="a loop"),
-        pytest.param("if not state:\n        raise OSError", [], id="another check"),
-        pytest.param("lost = set(own) - set(state)\n    print(lost)", [], id="only told"),
-        pytest.param("lost = set(names) - set(state)\n    if lost:\n        raise OSError", [], id="other names"),
-    ],
-)
-def test_what_raises_at_names_of_the_state_is_found(body: str, checked: list[str]) -> None:
-    text = f"def load(net, state):\n    own = net.state_dict()\n    {body}\n    net.load_state_dict(state)\n\n"
-    assert [found.checked for found in survey_of(text + script(before="load(model, saved)")).assertions] == checked
-    part = text.replace("(net, state):", "(whole, state):\n    net = whole.body")
-    assert [found.checked for found in survey_of(part + script(before="load(model, saved)")).assertions] == checked
-    assert survey_of(text + script(before="load(other, saved)")).assertions == []
-
-
 def test_what_runs_after_the_loop_is_told() -> None:
     (loop,) = survey_of(looped("range(3)") + "torch.save(model)\nprint('done')\n").loops
     assert [loop.index.place(later.node) for later in loop.leftovers] == ["line 4", "line 5"]

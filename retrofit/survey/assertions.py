@@ -6,19 +6,17 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, is_lacking, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, last_name, method_name, nodes_in, receiver
 from retrofit.survey.order import after_model
 from retrofit.survey.origins import Origin
-from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.model import Assertion, Model
-from retrofit.survey.weights import of_model
 
 #: What gives the parameters of a module.
 _WALKS = ("parameters", "named_parameters")
 
 
 def find_assertions(index: Index, flow: Flow, origins: set[Origin], models: list[Model]) -> list[Assertion]:
-    """Return assertions of how many parameters the built model has, and what gives its state to a check of its names.
+    """Return assertions of how many parameters the built model has, and calls that are given its state to check it.
 
     Args:
         origins: where the model is built.
@@ -26,8 +24,7 @@ def find_assertions(index: Index, flow: Flow, origins: set[Origin], models: list
     """
     counting = (_counting(index, flow, node, origins) for node in index.nodes_of(cst.Assert))
     checking = (_checking(index, flow, node, origins) for node in index.nodes_of(cst.Call))
-    refusing = (_refusing(index, flow, call, model, origins) for call, model in index.method_calls("state_dict"))
-    found = [site for site in (*counting, *checking, *refusing) if site is not None]
+    found = [site for site in (*counting, *checking) if site is not None]
     return [site for site in found if any(after_model(site.statement, model, flow) for model in models)]
 
 
@@ -73,36 +70,3 @@ def _checking(index: Index, flow: Flow, node: cst.Call, origins: set[Origin]) ->
         if model is not None and not origins.isdisjoint(flow.deep_origins(model, index.scope_of(node))):
             return Assertion(node=node, index=index, checked=index.source.code(model), anchors={"state": value})
     return None
-
-
-def _refusing(
-    index: Index, flow: Flow, state: cst.Call, model: cst.BaseExpression, origins: set[Origin]
-) -> Assertion | None:
-    """Return what gives the model's state where a function raises at names that it has and another has not."""
-    scope = index.scope_of(state)
-    raised = [node for node in index.nodes_of(cst.Raise) if index.scope_of(node) is scope]
-    tests = [around.test for node in raised for around in index.ancestors(node) if isinstance(around, cst.If)]
-    tests += [node.test for node in index.nodes_of(cst.Assert) if index.scope_of(node) is scope]
-    compared = [one for test in tests for one in _made_of(index, test, scope) if any(map(_compares, nodes_in(one)))]
-    refused = any(state in nodes_in(part) for one in compared for part in _made_of(index, one, scope))
-    parts = [model, *(one.node for one in flow.origins(model, scope))] if refused else []
-    if not any(of_model(part, origins, flow) for part in parts):
-        return None
-    return Assertion(node=state, index=index, checked=index.source.code(model), anchors={"state": state})
-
-
-def _made_of(index: Index, node: cst.BaseExpression, scope: Scope) -> list[cst.BaseExpression]:
-    """Return an expression, and what a function gives the names in it, and what loops go through for these, in turn."""
-    found, waiting = list[cst.BaseExpression](), [node]
-    while waiting:
-        found.append(waiting.pop())
-        for made in index.bound(list(names_in(found[-1])), scope):
-            head = made.statement.node
-            value = head.iter if made.value is None and isinstance(head, cst.For) else made.value
-            waiting += [value] if value is not None and value not in [*found, *waiting] else []
-    return found
-
-
-def _compares(node: cst.CSTNode) -> bool:
-    """Whether an expression tells what one has and another lacks, or asks whether it has something."""
-    return is_lacking(node) or (isinstance(node, cst.ComparisonTarget) and isinstance(node.operator, cst.NotIn))

@@ -33,8 +33,6 @@ _ORDERS: dict[type[cst.CSTNode], tuple[str, ...]] = {
 
 #: What a comment says by which a user lets code be passed over.
 SKIP = re.compile(r"#\s*retrofit:\s*skip\b", re.IGNORECASE)
-#: Methods by which a set is asked what another one lacks.
-_LACKING = frozenset({"difference", "symmetric_difference", "issubset", "issuperset"})
 EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
 
 
@@ -74,13 +72,6 @@ def method_name(node: cst.CSTNode | None) -> str:
     """Return `method` for the call `a.b.method(...)`, "" for what calls no method."""
     function = node.func if type(node) is cst.Call else None
     return function.attr.value if type(function) is cst.Attribute else ""
-
-
-def is_lacking(node: cst.CSTNode) -> bool:
-    """Whether an expression is what one set has and another lacks."""
-    if isinstance(node, cst.BinaryOperation):
-        return isinstance(node.operator, (cst.Subtract, cst.BitXor))
-    return method_name(node) in _LACKING
 
 
 def calls_one_of(node: cst.CSTNode, *methods: str) -> bool:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.counters import changes, increments
 from retrofit.survey.flow import Flow
-from retrofit.survey.nodes import dotted, is_lacking, mentions, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import after_model
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
@@ -21,6 +21,7 @@ _WALKS = ("modules", "named_modules", "named_parameters")
 _DIRECT = ("children", "named_children")
 _SIDE_BY_SIDE = frozenset({"zip", "itertools.zip_longest"})
 _CLASS = frozenset({"isinstance", "issubclass", "type"})
+_LACKING = frozenset({"difference", "symmetric_difference", "issubset", "issuperset"})
 
 
 def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) -> list[ModuleCount]:
@@ -173,7 +174,7 @@ class _Walks:
         """Where it is asserted that a collection of names has no others than another: the function, and the place."""
         for node in self._index.nodes_of(cst.Assert):
             here = self._index.statement(node)
-            parts = [part for part in nodes_in(node.test) if is_lacking(part)]
+            parts = [part for part in nodes_in(node.test) if _is_lacking(part)]
             compared = [name.partition(".")[0] for part in parts for name in names_in(part)]
             bound = [one.value for one in self._index.bound(compared, here.scope) if one.value is not None]
             walks = [part for value in bound for part in nodes_in(value) if method_name(part) in _WALKS[1:]]
@@ -212,6 +213,13 @@ def _walked(walk: cst.BaseExpression) -> list[cst.Call]:
 
 def _compares(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Comparison) or (isinstance(node, cst.Call) and dotted(node.func) == "isinstance")
+
+
+def _is_lacking(node: cst.CSTNode) -> bool:
+    """Whether an expression is what one set has and another lacks."""
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, (cst.Subtract, cst.BitXor))
+    return method_name(node) in _LACKING
 
 
 def _adds_number(binding: Binding) -> bool:

@@ -14,13 +14,10 @@ from .process import _pai, _pai_fail, initializing
 def own_state_dict(model: torch.nn.Module) -> dict[str, Any]:
     """The state of the script's own layers, without dendrites, for a script's own check of it.
 
-    All of it where what the script has loaded last has dendrites, too.
-
     Args:
         model: the model, wrapped or not. A wrapper's prefix stays in the names.
     """
-    state = model.state_dict().items()
-    return {name: value for name, value in state if _pai.loaded_grown or _pai_layer_of(name) is None}
+    return {name: value for name, value in model.state_dict().items() if _pai_layer_of(name) is None}
 
 
 def _pai_twin(layer: Any, name: str) -> str:

@@ -334,7 +334,6 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         if "weights_only" in keywords or not _pai_is_of_training(f):
             raise
         loaded = _pai_torch_load(f, *arguments, **keywords, weights_only=False)
-    _pai.loaded_grown = _pai_has_dendrites(loaded)
     if not isinstance(f, (str, os.PathLike)) or torch.utils.data.get_worker_info() is not None:
         return loaded
     if not _pai.steps:
@@ -354,12 +353,6 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
 
 
 torch.load = _pai_load
-
-
-def _pai_has_dendrites(loaded: Any) -> bool:
-    """Is it a model's state with dendrites, or has it one as an item?"""
-    parts = [(str(name), part) for name, part in loaded.items()] if isinstance(loaded, dict) else []
-    return any(_pai_layer_of(name) is not None or _pai_has_dendrites(part) for name, part in parts)
 
 
 def _pai_is_of_training(file: Any) -> bool:

@@ -80,7 +80,6 @@ class _PaiState:
         ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", written or read
             before the newest switch was, "first", before the training, or "new"; until the first training batch of a
             restarted round.
-        loaded_grown: whether the file that it has loaded last has dendrites.
         files: those that the script saves as it trains, and
         folders: theirs; see files.py.
         loading: the threads that draw a batch.
@@ -188,7 +187,6 @@ class _PaiState:
     under_way: dict[str, Any] | None = None
     planned: range | None = None
     ages: dict[int, tuple[Any, str]] = field(default_factory=dict)
-    loaded_grown: bool = False
     files: dict[str, None] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     loading: set[int] = field(default_factory=set)
