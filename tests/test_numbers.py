@@ -206,6 +206,16 @@ def first(names, default=-1):
     "one that asks for what it works out": begun(
         "number()", before=OF_MPI.replace("        if name in", "        name = told(name)\n        if name in")
     ),
+    "one that has something else for want of it": begun(
+        "number()",
+        before="import os\ndef number():\n    return int(os.environ['PMI_RANK']) if 'PMI_RANK' in os.environ else told",
+    ),
+    "one that has something else by default": begun(
+        "number()", before="import os\ndef number():\n    return int(os.environ.get('PMI_RANK', told))"
+    ),
+    "one beside torchrun's": begun(
+        "rank", before=f"{OF_MPI}if mpi:\n    rank = number()\nelse:\n    rank = int(os.environ['RANK'])"
+    ),
     "SLURM": begun("int(os.environ['SLURM_PROCID'])", before="import os"),
 }  # fmt: skip
 
@@ -227,6 +237,13 @@ def test_a_function_that_asks_for_a_schedulers_variables_is_told(tmp_path: Path)
     assert not plan.questions
     assert "`number()` asks for the variables of a scheduler's job alone" in told.message
     assert '`int(os.environ["RANK"])` for `number()`' in told.message
+
+
+def test_another_number_beside_that_of_a_job_is_asked_about(tmp_path: Path) -> None:
+    text = begun("number()", before=OF_JOB.replace("FIRST_RANK", "SLURM_PROCID"))
+    text = text.replace("DDP(model)", "DDP(model, device_ids=[0])").replace("backend='gloo'", "backend='nccl'")
+    (question,) = plan_of(tmp_path, text).questions
+    assert "each process that torchrun starts sees all GPUs" in question.message
 
 
 def test_what_to_write_is_told(tmp_path: Path) -> None:

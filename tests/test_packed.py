@@ -129,6 +129,10 @@ def test_an_epoch_s_validation_is_handed_over_at_its_end_with_a_note(tmp_path: P
         pytest.param("tokens += 1\npacked.append(x)\nif tokens < 4:\n    continue", id="so many, counted"),
         pytest.param("tokens += args.size\npacked.append(x)\nif tokens < 4:\n    continue", id="by a setting"),
         pytest.param("packed = x\nif not len(x):\n    continue", id="an empty batch"),
+        pytest.param(
+            "size = torch.tensor(len(x))\ndist.all_reduce(size)\ntokens += size.item()\nif tokens < 99:\n    continue",
+            id="by what all ranks have",
+        ),
         pytest.param("packed = x\ntokens += len(x)\nif tokens > 900:\n    print(tokens)", id="only shown"),
     ],
 )
@@ -136,6 +140,12 @@ def test_an_epoch_s_validation_is_handed_over_at_its_end_with_a_note(tmp_path: P
 def test_turns_that_all_ranks_take_alike_stay_handed_over_by_epoch(turn: str, epochs: str) -> None:
     ends = "acc = validate(model)\nbest = max(best, acc)" if epochs else "pass"
     (score,) = survey_of(packing(turn, "step += 1" if epochs else VALIDATES, ends)).scores
+    assert (score.in_turn, score.unlike) == (False, ("", "", False))
+
+
+def test_data_that_were_seen_before_are_skipped_alike() -> None:
+    """What is added up and never begins anew is no size of a step."""
+    (score,) = survey_of(packing().replace("packed, tokens = [], 0", "packed = []")).scores
     assert (score.in_turn, score.unlike) == (False, ("", "", False))
 
 

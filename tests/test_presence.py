@@ -348,11 +348,14 @@ def test_what_some_ranks_alone_fill_is_read_on_these(filled: str, guard: str) ->
     assert score.value == "meter.mean()['acc']" + (f" if {guard} else None" if guard else "")
 
 
-def test_what_begins_with_something_in_it_is_not_what_some_ranks_fill() -> None:
+@pytest.mark.parametrize(
+    ("returned", "guard"), [("{'acc': validate(model)}", ""), ("Meter()", " if rank == 0 else None")]
+)
+def test_what_begins_with_something_in_it_is_not_what_some_ranks_fill(returned: str, guard: str) -> None:
     filled = METERED.replace("MADE", "meter = measured(model)").replace("FILLED", FILLED_BY["rank 0"][0])
-    text = script(filled, "def measured(model):\n    return {'acc': validate(model)}\n")
+    text = script(filled, f"def measured(model):\n    return {returned}\n")
     (score,) = survey_of(text, "meter['acc']", "max").scores
-    assert score.value == "meter['acc']"
+    assert score.value == f"meter['acc']{guard}"
 
 
 def test_what_all_ranks_have_filled_before_it_began_anew_is_nothing_to_that(tmp_path: Path) -> None:

@@ -1410,6 +1410,15 @@ def stopped(training: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType
     return training
 
 
+def test_a_file_that_the_script_opens_itself_is_one_that_it_goes_on_from(stopped: ModuleType) -> None:
+    import torch
+
+    stopped._pai.read.clear()
+    with open("last.pt", "rb") as file:
+        torch.load(file)
+    assert stopped._pai_resumes()
+
+
 @pytest.mark.parametrize(
     ("change", "epochs", "ended"),
     [

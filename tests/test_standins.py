@@ -87,6 +87,15 @@ def shared_by_key(model):
     return {key: value.item() for key, value in stats.items()}
 
 
+def copies_reduced_by_value(model):
+    stats = {'loss': count(model), 'acc': count(model)}
+    for name, value in stats.items():
+        value = torch.tensor(value)
+        dist.reduce(value, dst=0)
+        print(name, value)
+    return stats
+
+
 def shared_in_turn(model):
     right, total = count(model)
     for value in (right, total):
@@ -234,6 +243,7 @@ def test_so_is_an_item_that_it_alone_makes(tmp_path: Path, made: str, given: str
         pytest.param(f"acc = mean_for_all(evaluate(model)){BEST}", id="all have it"),
         pytest.param(f"acc = shared_in_turn(model){BEST}", id="shared one after the other"),
         pytest.param(f"acc = shared_by_key(model)['acc']{BEST}", id="shared item by item"),
+        pytest.param(f"acc = copies_reduced_by_value(model)['acc']{BEST}", id="copies reduced"),
         pytest.param(f"acc = reduced_first(model)[1]{BEST}", id="an item that is not reduced"),
         pytest.param(f"acc = broadcast(model){BEST}", id="all get it"),
         pytest.param(f"dist.reduce(loss, 0)\nlog(loss)\nacc = evaluate(model){BEST}", id="another value"),

@@ -5203,7 +5203,7 @@ def test_mode_of_the_user_wins() -> None:
         ("mAPs", "max"), ("test_stats['coco_eval_bbox'][0]", "max"), ("fscore", "max"), ("exact_match", "max"),
         ("abs_rel", "min"), ("valid_bce", "min"), ("minADE", "min"), ("si_sdr", "max"), ("mious", "max"),
         ("previous", ""), ("maps", ""), ("made", ""), ("variance", ""), ("params", ""), ("kitti-f1", ""),
-        ("val_accu", "max"), ("accu_loss", "min"), ("accu_grad", ""),
+        ("val_accu", "max"), ("accu_loss", "min"), ("accu_grad", ""), ("accu_val", "max"), ("loss_accu", "min"),
     ],
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:
@@ -8234,6 +8234,19 @@ def measure(number):
             "last = f'net_{epochs - 1}.pt'\nif os.path.isfile(last):\n    test(torch.load(last))",
             False,
             id="one that may not be there",
+        ),
+        pytest.param(
+            "last = Path(to) / f'net_{epochs - 1}.pt'\nif last.exists():\n    test(torch.load(last))",
+            False,
+            id="by a path's method",
+        ),
+        pytest.param(
+            "nets = [torch.load(f'{k}.pt') for k in range(epochs) if os.path.exists(f'{k}.pt')]",
+            False,
+            id="those that are there",
+        ),
+        pytest.param(
+            "if is_even(epochs):\n    test(torch.load(f'net_{epochs - 1}.pt'))", True, id="by a number that is asked of"
         ),
         pytest.param("for k in range(folds):\n    measure(k)", False, id="each fold"),
         pytest.param("for k in range(epochs):\n    test(torch.load('best.pt'))", False, id="a constant name"),

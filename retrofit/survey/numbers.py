@@ -177,7 +177,9 @@ class Numbers:
             return self._told(node.left, scope, variable, seen)
         if isinstance(node, (cst.Integer, cst.SimpleString)):
             return self._site(node, "fixed", variable)
-        asking = self._asks(node, scope)
+        asking, others = self._asks(node, scope)
+        if asking and others:
+            return None
         if asking:
             variables = {name for one in asking for name in self._asked_by(one)}
             source = "job" if any(one.startswith(_TOLD_IN_JOB) for one in variables) else "environment"
@@ -197,18 +199,20 @@ class Numbers:
         found = [self._told(one, self._index.scope_of(one), variable, seen | {node}) for one in made]
         return None if None in found else found[0]
 
-    def _asks(self, node: cst.BaseExpression, scope: Scope) -> list[cst.Call]:
-        """Return the calls, of which a value may be, of functions that ask the environment."""
+    def _asks(self, node: cst.BaseExpression, scope: Scope) -> tuple[list[cst.Call], bool]:
+        """Return the calls, of which a value may be, of functions that ask the environment; and whether of others."""
         name = dotted(node)
         sources = self._flow.sources(self._flow.variable(name, scope)) if name else []
-        values = [node, *(source.value for source in sources)]
-        return [one for one in values if isinstance(one, cst.Call) and self._flow.called(one) in self._asking]
+        values = [source.value for source in sources] or [node]
+        asking = [one for one in values if isinstance(one, cst.Call) and self._flow.called(one) in self._asking]
+        return asking, not all(one in asking or isinstance(one, cst.Integer) for one in values)
 
     def _asked_by(self, call: cst.Call) -> set[str]:
         """Return the variables out of which alone a function makes what it returns, "" among them if not."""
         function = self._flow.called(call)
         found = {name for asked in self._asking[function] for name in self._names(asked)} if function else {""}
-        returned = [_bare(one.value) for one, scope in self._index.returns if scope is function and one.value]
+        given = [one.value for one, scope in self._index.returns if scope is function and one.value]
+        returned = [part for one in given for part in _parts(_bare(one))]
         asked = {around for one in self._asking[function] for around in self._index.ancestors(one)} if function else ()
         return found if all(isinstance(one, cst.Integer) or one in asked for one in returned) else {""}
 
@@ -285,6 +289,14 @@ class Numbers:
 def _text(node: cst.BaseExpression | None) -> str:
     """Return a text that is written down, in small letters, "" for anything else."""
     return str(node.evaluated_value).lower() if isinstance(node, cst.SimpleString) else ""
+
+
+def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what an expression may be by a condition, or, of what is asked for, for want of it."""
+    if isinstance(node, cst.IfExp):
+        return [part for way in (node.body, node.orelse) for part in _parts(_bare(way))]
+    default = argument(node, "default", 1) if isinstance(node, cst.Call) else None
+    return [node] if default is None else [node, _bare(default)]
 
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -12,7 +12,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.last_turns import counted, limit_of
 from retrofit.survey.loops import called_in
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import argument, dotted, names_in, nodes_in, spelled
+from retrofit.survey.nodes import argument, dotted, names_in, nodes_in, receiver, spelled
 from retrofit.survey.origins import Origin
 from retrofit.survey.reaching import conditions
 from retrofit.survey.scopes import Statement
@@ -103,13 +103,25 @@ class _Counts:
 
     def _asks(self, node: cst.CSTNode, path: set[Variable]) -> bool:
         """Whether a condition on the way to a node gives a call what a path is made of: `if os.path.exists(path)`."""
-        known = conditions(self._index, node)
-        return any(holds and isinstance(test, cst.Call) and path & self._in_path(test, 0) for test, holds in known)
+        index = self._index
+        tests = [test for test, holds in conditions(index, node) if holds]
+        heads = [one.for_in for one in index.ancestors(node) if isinstance(one, cst.BaseComp)]
+        tests += [one.test for head in heads for one in head.ifs]
+        calls = [test for test in tests if isinstance(test, cst.Call)]
+        parts = [
+            part for one in calls for part in (receiver(one), *(arg.value for arg in one.args)) if part is not None
+        ]
+        names = [(part, self._flow.member(dotted(part) or "", index.scope_of(part))) for part in parts]
+        return any(name not in path and path & self._made_of(part) for part, name in names)
 
     def _in_path(self, call: cst.Call, position: int) -> set[Variable]:
         """Return the variables that the path of a file is made of, and those that calls give for such a parameter."""
         path = argument(call, "f", position)
-        made = self._flow.origins(path, self._index.scope_of(call)) if path is not None else []
+        return self._made_of(path) if path is not None else set()
+
+    def _made_of(self, node: cst.BaseExpression) -> set[Variable]:
+        """Return the variables that a text or path is made of."""
+        made = self._flow.origins(node, self._index.scope_of(node))
         values = [(one.node, self._index.scope_of(one.node)) for one in made]
         own = {self._flow.member(name, scope) for node, scope in values for name in names_in(node)}
         given = [source for one in own if one[1] in one[0].parameters for source in self._flow.sources(one)]

@@ -224,7 +224,8 @@ def survey(
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
     numbers = Numbers(flow)
-    script.numbers, script.other_gpu = numbers.found(), numbers.other_gpu()
+    script.numbers = sorted(numbers.found(), key=lambda one: one.source == "job")  # which is told, where others ask
+    script.other_gpu = numbers.other_gpu()
     reached: Collection[Scope] = reachable(index, flow)
     reached = reached if _train(reached, flow) else index.scopes
     libraries = find_frameworks(index, flow, reached, [one.node for one in script.wrappers])

@@ -75,9 +75,10 @@ def _given(index: Index, flow: Flow, collectives: Mapping[str, Collective]) -> I
         if name is None:
             continue
         yield _Given(unquoted(name), here, made)
-        for one in index.bound([name], here.scope):
-            if one.statement in here.path and isinstance(one.statement.node, cst.For):
-                yield from (_Given(part, here, made) for part in _walked(one.statement.node.iter))
+        bound = [one.statement for one in index.bound([name], here.scope) if one.statement.order <= here.order]
+        last = max(bound, key=lambda one: one.order, default=None)
+        if last in here.path and last is not None and isinstance(last.node, cst.For):
+            yield from (_Given(part, here, made) for part in _walked(last.node.iter))
         if name in here.scope.parameters and not index.bound([name], here.scope) and here.scope not in seen:
             seen.add(here.scope)
             waiting += [(made, outer, argument_of(here.scope, outer, name)) for outer in flow.callers(here.scope)]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import Collective
 from retrofit.survey.counters import carries_on, counts_alike
 from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.loops import turns_begun_by
 from retrofit.survey.nodes import mentions, names_in
 from retrofit.survey.scopes import Binding, Statement
@@ -35,7 +37,7 @@ class Packed:
         ways = [self._step, *(part for part in self._begun if part.order < self._step.order)]
         tests = [test for way in ways for test, _ in flow.index.guards(way.node)]
         tests = [test for test in tests if batches in flow.index.statement(test).path[:-1]]
-        moved = flow.index.bound_in(batches) if tests else []
+        moved = _that_begin_anew(flow.index, batches) if tests else []
         self.condition = next((test for test in tests if _is_of_data(test, moved, frozenset())), None)
 
     def step_around(self, here: Statement) -> Statement:
@@ -60,6 +62,22 @@ class Packed:
         first, last = sorted([binding.statement.order, self._step.order])
         beside = any(one in self._step.path for one in binding.statement.siblings)
         return counts_alike(binding) and beside and not any(first < part.order < last for part in self._begun)
+
+
+def _that_begin_anew(index: Index, batches: Statement) -> list[Binding]:
+    """Return what turns assign, but what they only add to, as what is skipped is, and what is made alike on all ranks.
+
+    What a step is made of begins anew with it.
+    """
+    bound = index.bound_in(batches)
+    begun = {one.target for one in bound if not carries_on(one)}
+    shared = {
+        name
+        for call in index.calls_in(batches)
+        if index.knowledge.known(Collective, index.qualified(call.func))
+        for name in names_in(call)
+    }
+    return [one for one in bound if one.target in begun and shared.isdisjoint(names_in(one.statement.node))]
 
 
 def _is_of_data(node: cst.BaseExpression, moved: list[Binding], seen: frozenset[str]) -> bool:

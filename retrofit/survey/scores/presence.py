@@ -15,7 +15,7 @@ from retrofit.survey.ranks import of_some
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.filling import FILLS, Filling
 from retrofit.survey.scores.standins import StandIn
-from retrofit.survey.scores.values import bare_of, root_of, way_to_root, written
+from retrofit.survey.scores.values import bare_of, root_of, still_empty, way_to_root, written
 from retrofit.survey.scores.ways import bracketed, tests_around
 
 _SIZES = (cst.GreaterThan, cst.NotEqual, cst.GreaterThanEqual)
@@ -45,8 +45,8 @@ def _ranks_that_fill(flow: Flow, node: cst.BaseExpression, made: Statement) -> s
     index, filling = flow.index, Filling(flow, node)
     begun = [b for b in index.bound(filling.names, made.scope) if b.statement.order <= made.order]
     since = max((b.statement.order for b in begun), default=0)
-    given = [flow.called(b.value) for b in begun if b.statement.order == since and isinstance(b.value, cst.Call)]
-    if any(one is not None and one.kind == "function" for one in given):
+    given = [b.value for b in begun if b.statement.order == since and b.value is not None]
+    if not all(still_empty(index, one) for value in given for one in _returned(flow, value)):
         return set()  # it has something in it to begin with
     items = [b for b in index.items if b.statement.scope is made.scope and b.target.partition("[")[0] in filling.names]
     if any(b.statement.order >= since for b in items):
@@ -57,6 +57,12 @@ def _ranks_that_fill(flow: Flow, node: cst.BaseExpression, made: Statement) -> s
     fills = [one for one in fills if index.statement(one).order <= made.last] or fills
     plainly = any(method_name(one) in FILLS for one in fills)
     return set.intersection(*(set(_ranks_around(flow, one, made)) for one in fills)) if plainly else set()
+
+
+def _returned(flow: Flow, value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what the local function returns that an expression calls, itself where it calls none."""
+    function = flow.called(value) if isinstance(value, cst.Call) else None
+    return flow.index.returned(function) if function is not None and function.kind == "function" else [value]
 
 
 def _ranks_around(flow: Flow, call: cst.Call, made: Statement) -> Iterator[str]:

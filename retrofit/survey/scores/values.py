@@ -304,7 +304,11 @@ def is_set_by_variable(binding: Binding) -> bool:
 
 def only_begins(index: Index, binding: Binding) -> bool:
     """Whether what a variable is given still has to be filled: an empty collection, one of constants, a new meter."""
-    value = binding.value
+    return still_empty(index, binding.value)
+
+
+def still_empty(index: Index, value: cst.BaseExpression | None) -> bool:
+    """Whether what an expression makes still has to be filled."""
     return isinstance(value, (cst.Call, cst.BinaryOperation, *_DISPLAYS)) and _is_empty(index, value)
 
 

@@ -334,10 +334,11 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         if "weights_only" in keywords or not _pai_is_of_training(f):
             raise
         loaded = _pai_torch_load(f, *arguments, **keywords, weights_only=False)
+    path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
+    if not _pai.steps and isinstance(path, (str, os.PathLike)):
+        _pai.read.add(os.path.abspath(path))
     if not isinstance(f, (str, os.PathLike)) or torch.utils.data.get_worker_info() is not None:
         return loaded
-    if not _pai.steps:
-        _pai.read.add(os.path.abspath(f))
     # What it reads before its model has the newest switch, that has undone where it went into the model.
     early = _pai.model is None and load_folder() is not None
     if early or _pai.restored:
