@@ -28,6 +28,7 @@ class Choices:
 
     def __init__(self, flow: Flow) -> None:
         self._flow, self._index, self._lookups = flow, flow.index, flow.lookups
+        self._classes: dict[object, list[Scope]] = {}
 
     def of(
         self,
@@ -42,7 +43,7 @@ class Choices:
         Args:
             node: what may mean them.
             scope: the function that it stands in.
-            seen: the variables that were followed already.
+            seen: what was followed already, to which it adds: what was found by that is not found again.
             key: the key of the item that is meant of a dict.
             item: which item of a tuple or list is meant then, None where it is none of one.
         """
@@ -68,7 +69,7 @@ class Choices:
             if (variable, key, item) not in seen:
                 seen.add((variable, key, item))
                 found += self._decorated.get(variable, [])
-                for source in (*self._flow.sources(variable), *self._of_class(node, scope, seen)):
+                for source in (*self._flow.sources(variable), *self._of_class(node, scope)):
                     of_it = item if source.item is None else source.item
                     found += self.of(source.value, source.scope, seen, key, of_it)
                 for by, one in self._put_in.get(variable, ()) if key is not None else ():
@@ -113,14 +114,23 @@ class Choices:
         """The names to which bodies of classes give values."""
         return {one.target for one in self._index.bindings if one.statement.scope.kind == "class"}
 
-    def _of_class(self, node: cst.BaseExpression, scope: Scope, seen: set[object]) -> list[Source]:
+    def _of_class(self, node: cst.BaseExpression, scope: Scope) -> list[Source]:
         """Return what the body of a class gives an attribute that is read of the class, or of an object of it."""
         if not isinstance(node, cst.Attribute) or node.attr.value not in self._bodies:
             return []
         own = [scope.enclosing_class] if dotted(node.value) == scope.own and scope.enclosing_class else []
-        holders = own or [one for one in self.of(node.value, scope, seen) if one.kind == "class"]
+        holders = own or self._classes_of(node.value, scope)
         lineage = [base for one in holders for base in self._flow.lineage(one)]
         return [source for one in lineage for source in self._flow.sources((one, node.attr.value))]
+
+    def _classes_of(self, node: cst.BaseExpression, scope: Scope) -> list[Scope]:
+        """Return the classes that an expression may mean itself."""
+        name = dotted(node)
+        meant = node if name is None else self._flow.variable(name, scope)
+        if meant not in self._classes:
+            self._classes[meant] = []  # as it may lead back to itself
+            self._classes[meant] = [one for one in self.of(node, scope) if one.kind == "class"]
+        return self._classes[meant]
 
     def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object], item: int | None) -> list[Scope]:
         """Return what a call gives that looks something up, or calls a local function that does and returns it."""

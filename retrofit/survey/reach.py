@@ -46,7 +46,7 @@ def reachable(
             for base in flow.lineage(scope) if scope.kind == "class" else ():
                 heirs[base].append(scope)
     asked = {str(one.evaluated_value) for one in index.nodes_of(cst.SimpleString)}
-    methods = _methods_by_themselves(index, flow)
+    methods, seen = _methods_by_themselves(index, flow), set[object]()
     while waiting := waiting or [s for s in methods - found - {*without} if s.name in asked and s.parent in found]:
         scope = waiting.pop()
         if scope in found or scope in without:
@@ -57,7 +57,7 @@ def reachable(
             defined = flow.defined(node, scope)
             if defined is None and isinstance(node, cst.Attribute):
                 asked.add(node.attr.value)
-            for one in [defined] if defined is not None else flow.choices.of(node, scope):
+            for one in [defined] if defined is not None else flow.choices.of(node, scope, seen):
                 waiting.append(one)
                 waiting += [*flow.lineage(one), *heirs[one]] if one.kind == "class" else []
     return found
