@@ -168,7 +168,7 @@ def load_project(
         above_package(entry.path, reading.module),
         {**_led_to(modules, reading.files), entry.path: {""}},
         reading.roots,
-        [path for path in reading.near if path.suffix == ".py" and path not in reading.known.union(scripts)],
+        reading.unreached(scripts),
         helper,
     )
     offered = reading.offered() if made and not reading.trains() else []
@@ -287,6 +287,18 @@ class _Reading:
             self._parsed[name, file] = _Module(file, data, named, name, later, lent)
         self.files[name] = self._parsed[name, file]
         return self.files[name]
+
+    def unreached(self, scripts: Collection[Path]) -> list[Path]:
+        """Return the project's files that were not read, and may be scripts or lead from one to what was.
+
+        No module of a package that imports what it is asked for alone does, unless it is started by itself.
+
+        Args:
+            scripts: further files that are none of them.
+        """
+        lending = {file.path.parent for file in self.files.values() if file.lent}
+        left = [path for path in self.near if path.suffix == ".py" and path not in self.known.union(scripts)]
+        return [path for path in left if lending.isdisjoint(path.parents) or STARTED.search(data_of(path))]
 
     def trains(self) -> bool:
         """Whether the files that were read may hold both a wrapper and a backward pass."""

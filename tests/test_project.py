@@ -160,6 +160,15 @@ def test_a_package_that_imports_what_it_is_asked_for_alone_leads_no_further(
     assert modules(tmp_path / "main.py").keys() == ALWAYS | found
 
 
+def test_what_is_not_asked_of_such_a_package_is_no_neighbour(tmp_path: Path) -> None:
+    text = "from nets.base import fit\nfor one in fit():\n    one.backward()\n"
+    started = f"{text}if __name__ == '__main__':\n    pass\n"
+    files = {"main": "from nets import Small\n", **LENDING, "nets/large": text, "nets/convert": started, "test": text}
+    write(tmp_path, files)
+    found = load_project(tmp_path / "main.py", "main.py").neighbours["nets.base"]
+    assert {one.shown for one in found} == {"nets/convert.py", "test.py"}
+
+
 def test_what_a_module_imports_for_type_checkers_is_followed(tmp_path: Path) -> None:
     text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from trainer import Trainer\noptimizer = None\n"
     write(tmp_path, {"main": "import engine\n", "engine": text, "trainer": TRAINS})
