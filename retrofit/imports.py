@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def folders_added(path: Path, data: bytes) -> list[Path]:
     return list(added_folders(path, tree)) if tree is not None else []
 
 
-def imports(path: Path, name: str, data: bytes, relative: bool = True) -> Iterator[str]:
+def imports(path: Path, name: str, data: bytes, relative: bool = True, lent: bool = True) -> Iterator[str]:
     """Yield the full names of the modules, or of their members, that a file imports, and of their packages.
 
     `package.*` is everything of a package.
@@ -125,30 +125,86 @@ def imports(path: Path, name: str, data: bytes, relative: bool = True) -> Iterat
     Args:
         name: the file's own full name.
         relative: whether to yield what it imports relative to its package too.
+        lent: whether to yield what it imports for type checkers alone too.
     """
     tree = tree_of(data)
-    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in _statements(tree) if tree else ():
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from with_parents(alias.name)
-        elif isinstance(node, ast.ImportFrom) and (relative or not node.level):
-            base = [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
-            prefix = ".".join(base) if node.level else node.module or ""
-            yield from with_parents(prefix)
-            yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
+    nodes = [*_statements(tree, lent)] if tree else []
+    for module, member, _ in _imported(path, name, nodes, relative):
+        yield from with_parents(module)
+        if member:
+            yield f"{module}.{member}".lstrip(".")
     if tree and MAY_IMPORT_LATE.search(data):
         for late in written_names(tree, name, path.name == "__init__.py"):
             yield from with_parents(late)
 
 
-def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield every statement at any depth, for imports are statements, and expressions are nine tenths of a tree."""
+def lent_names(path: Path, name: str, data: bytes) -> dict[str, set[str]]:
+    """Return what a package imports for type checkers alone, by the names under which it has that.
+
+    It has none of it where it is imported: it imports the module of a name once it is asked for that.
+
+    Args:
+        name: the package's own full name.
+    """
+    tree = tree_of(data) if path.name == "__init__.py" and b"TYPE_CHECKING" in data else None
+    found: dict[str, set[str]] = {}
+    for node in _statements(tree) if tree else ():
+        lending = _statements(ast.Module(node.body, [])) if isinstance(node, ast.If) and _is_for_types(node) else ()
+        for module, member, known in _imported(path, name, lending):
+            found.setdefault(known, set()).update(with_parents(f"{module}.{member}" if member else module))
+    return found
+
+
+def names_asked(path: Path, name: str, data: bytes, packages: Collection[str]) -> set[str]:
+    """Return the full names for which a file asks packages that it imports by themselves: `package.name`.
+
+    `package.*` is anything, where it does something else with one.
+
+    Args:
+        name: the file's own full name.
+        packages: those that count, by their full names.
+    """
+    tree = tree_of(data)
+    known: dict[str, str] = {}
+    for module, member, alias in _imported(path, name, _statements(tree)) if tree else ():
+        full = f"{module}.{member}" if member else module if alias != module.partition(".")[0] else alias
+        if any(one == full or one.startswith(f"{full}.") for one in packages):
+            known[alias] = full
+    nodes = [one for one in ast.walk(tree) if isinstance(one, (ast.Name, ast.Attribute))] if tree and known else []
+    inner = {id(one.value) for one in nodes if isinstance(one, ast.Attribute)}
+    used = (ast.unparse(one).partition(".") for one in nodes if id(one) not in inner)
+    return {f"{known[first]}.{rest or '*'}" for first, _, rest in used if first in known}
+
+
+def _imported(path: Path, name: str, nodes: Iterable[ast.AST], relative: bool = True) -> Iterator[tuple[str, str, str]]:
+    """Yield modules that statements import, each with a member, "" for the module itself, and what it is known as."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "", alias.asname or alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (relative or not node.level):
+            base = [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
+            prefix = ".".join(base) if node.level else node.module or ""
+            yield from ((prefix, alias.name, alias.asname or alias.name) for alias in node.names)
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    """Whether a statement is `if TYPE_CHECKING:`, which type checkers know by that name."""
+    test = node.test if isinstance(node, ast.If) else None
+    return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
+
+
+def _statements(tree: ast.AST, lent: bool = True) -> Iterator[ast.AST]:
+    """Yield every statement at any depth, for imports are statements, and expressions are nine tenths of a tree.
+
+    Args:
+        lent: whether to yield those for type checkers alone too.
+    """
     waiting: list[ast.AST] = [tree]
     for node in waiting:
         yield node
         for block in ("body", "orelse", "handlers", "finalbody", "cases"):
-            inner = getattr(node, block, ())
+            inner = getattr(node, block, ()) if lent or block != "body" or not _is_for_types(node) else ()
             waiting += inner if isinstance(inner, list) else ()
 
 

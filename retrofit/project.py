@@ -20,6 +20,8 @@ from retrofit.imports import (
     find_module,
     folders_added,
     imports,
+    lent_names,
+    names_asked,
     own_name,
     roots_of,
     with_parents,
@@ -173,7 +175,7 @@ def load_project(
         above_package(entry.path, reading.module),
         {**_led_to(modules, reading.files), entry.path: {""}},
         reading.roots,
-        [path for path in reading.near if path.suffix == ".py" and path not in reading.known.union(scripts)],
+        reading.unreached(scripts),
         helper,
     )
     offered = reading.offered() if made and not reading.trains() else []
@@ -211,7 +213,7 @@ class _Reading:
         self.module = own_name(entry)
         if self.module:
             self.roots = [above_package(entry.path, self.module), *self.roots]
-        self.main = _Module(entry.path, entry.data, set(imports(entry.path, self.module, entry.data)))
+        self.main = _Module(entry.path, entry.data, set(imports(entry.path, self.module, entry.data)), self.module)
         self.files: dict[str, _Module] = {}
         self.known = {entry.path}
         self.unread: list[Problem] = []
@@ -223,9 +225,45 @@ class _Reading:
         """Read what some files import, and so on."""
         waiting = [*files]
         while waiting:
-            for name in sorted(waiting.pop(0).imports):
-                found = self._read(name)
-                waiting += [found] if found is not None else []
+            file = waiting.pop(0)
+            waiting += self._read_all(sorted(file.imports - file.later))
+            waiting += self._read_all(sorted(self._asked(file)))
+
+    def _read_all(self, names: list[str]) -> list[_Module]:
+        """Return the modules of some names that were not read yet, with what packages import once asked for these."""
+        found: list[_Module] = []
+        for name in names:  # which become more
+            file = self._read(name)
+            found += [file] if file is not None else []
+            names += sorted(self._lent(name).difference(names))
+        return found
+
+    def _lent(self, name: str) -> set[str]:
+        """Return what a package imports once it is asked for one of its names."""
+        package, _, member = name.rpartition(".")
+        file = self.files.get(package)
+        if file is None or not file.lent:
+            return set()
+        if member == "*":
+            return set().union(*file.lent.values())
+        if member in file.lent:
+            return file.lent[member]
+        own = name in self.files or any(one.endswith(f".{member}") for one in file.imports - file.later)
+        return file.lent.get("*", set()) if not own and not member.startswith("_") else set()
+
+    def _asked(self, file: _Module) -> set[str]:
+        """Return the names for which a file asks packages that import them only then.
+
+        What a package's own modules look up in it by names made at run time is none of these.
+        """
+        lending = {name: one.path.parent for name, one in self.files.items() if one.lent and name in file.imports}
+        asked = names_asked(file.path, file.name, file.data, lending) if lending else set()
+        ways = ((full, full.rpartition(".")) for one in asked for full in with_parents(one))
+        return {
+            full
+            for full, (package, _, name) in ways
+            if package in lending and (name != "*" or lending[package] not in file.path.parents)
+        }
 
     def _read(self, name: str) -> _Module | None:
         """Return a module that was not read before and may import more, None for any other."""
@@ -247,13 +285,27 @@ class _Reading:
         if MARK.encode() in data[:200]:
             return None
         if size_fault(data, self._megabytes, ""):  # which is told where it matters
-            self.files[name] = _Module(file, data, set())
+            self.files[name] = _Module(file, data, set(), name)
             return None
         self.roots = list(dict.fromkeys([*self.roots, *folders_added(file, data)]))
         if (name, file) not in self._parsed:
-            self._parsed[name, file] = _Module(file, data, set(imports(file, name, data)))
+            lent, named = lent_names(file, name, data), set(imports(file, name, data))
+            later = named.difference(imports(file, name, data, lent=False)) if lent else set()
+            self._parsed[name, file] = _Module(file, data, named, name, later, lent)
         self.files[name] = self._parsed[name, file]
         return self.files[name]
+
+    def unreached(self, scripts: Collection[Path]) -> list[Path]:
+        """Return the project's files that were not read, and may be scripts or lead from one to what was.
+
+        No module of a package that imports what it is asked for alone does, unless it is started by itself.
+
+        Args:
+            scripts: further files that are none of them.
+        """
+        lending = {file.path.parent for file in self.files.values() if file.lent}
+        left = [path for path in self.near if path.suffix == ".py" and path not in self.known.union(scripts)]
+        return [path for path in left if lending.isdisjoint(path.parents) or STARTED.search(data_of(path))]
 
     def trains(self) -> bool:
         """Whether the files that were read may hold both a wrapper and a backward pass."""
@@ -413,6 +465,10 @@ class _Module:
     path: Path
     data: bytes
     imports: set[str]
+    name: str
+    #: What it imports only once it is asked for that, and by which names it is.
+    later: set[str] = field(default_factory=set)
+    lent: dict[str, set[str]] = field(default_factory=dict)
 
     @cached_property
     def text(self) -> bytes:

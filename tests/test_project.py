@@ -113,6 +113,68 @@ def test_imports_are_followed_through_packages_and_relative_ones(tmp_path: Path)
     }
 
 
+#: A package that imports nothing before it is asked for a name, and the packages and modules behind it.
+LENDING = {
+    "nets/__init__": (
+        "from typing import TYPE_CHECKING\nfrom .lazy import Lazy\n"
+        "if TYPE_CHECKING:\n    from .small import Small\n    if torch:\n        from .large import Net as Large\n"
+        "    from .other import *\nelse:\n    from .always import log\n"
+        "    sys.modules[__name__] = Lazy(__name__, structure)\n"
+    ),
+    "nets/lazy": "optimizer = None\n",
+    "nets/always": "optimizer = None\n",
+    "nets/small/__init__": (
+        "import typing\nif typing.TYPE_CHECKING:\n    from .model import Small, Tiny\n    from .old import Old\n"
+    ),
+    "nets/small/model": "from ..base import fit\noptimizer = None\n",
+    "nets/small/old": TRAINS,
+    "nets/base": TRAINS,
+    "nets/large": TRAINS,
+    "nets/other": TRAINS,
+}
+ALWAYS = {"nets", "nets.lazy", "nets.always"}
+SMALL = {"nets.small", "nets.small.model", "nets.base"}
+
+
+@pytest.mark.parametrize(
+    ("main", "found"),
+    [
+        pytest.param("from nets import Small", SMALL, id="by its name"),
+        pytest.param("from nets import Large", {"nets.large"}, id="by another name than the module's"),
+        pytest.param("from nets.small import Tiny", SMALL, id="of a package in it"),
+        pytest.param("from nets import Lazy, log, __version__", set(), id="what it has"),
+        pytest.param("from nets import Unknown", {"nets.other"}, id="what only a module gives all names of may have"),
+        pytest.param("import nets\nnets.Large()", {"nets.large"}, id="of the package itself"),
+        pytest.param("import nets as n\nn.Small.load()", SMALL, id="of the package by another name"),
+        pytest.param("import nets.small\nnets.small.Old()", {"nets.small", "nets.small.old"}, id="of one in it itself"),
+        pytest.param(
+            "import nets\ngetattr(nets, kind)()", {*SMALL, "nets.large", "nets.other"}, id="by a name made at run time"
+        ),
+        pytest.param("from nets import *", {*SMALL, "nets.large", "nets.other"}, id="all of its names"),
+    ],
+)
+def test_a_package_that_imports_what_it_is_asked_for_alone_leads_no_further(
+    tmp_path: Path, main: str, found: set[str]
+) -> None:
+    write(tmp_path, {"main": f"{main}\n", **LENDING})
+    assert modules(tmp_path / "main.py").keys() == ALWAYS | found
+
+
+def test_what_is_not_asked_of_such_a_package_is_no_neighbour(tmp_path: Path) -> None:
+    text = "from nets.base import fit\nfor one in fit():\n    one.backward()\n"
+    started = f"{text}if __name__ == '__main__':\n    pass\n"
+    files = {"main": "from nets import Small\n", **LENDING, "nets/large": text, "nets/convert": started, "test": text}
+    write(tmp_path, files)
+    found = load_project(tmp_path / "main.py", "main.py").neighbours["nets.base"]
+    assert {one.shown for one in found} == {"nets/convert.py", "test.py"}
+
+
+def test_what_a_module_imports_for_type_checkers_is_followed(tmp_path: Path) -> None:
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from trainer import Trainer\noptimizer = None\n"
+    write(tmp_path, {"main": "import engine\n", "engine": text, "trainer": TRAINS})
+    assert modules(tmp_path / "main.py").keys() == {"engine", "trainer"}
+
+
 def test_files_that_say_nothing_of_training_count_only_where_they_pass_on_what_does(tmp_path: Path) -> None:
     write(
         tmp_path,

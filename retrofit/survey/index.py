@@ -75,6 +75,7 @@ class Index(Gathered):
         self._orders: list[int] = []
         self._returned: dict[Scope, list[cst.BaseExpression]] = {}
         self._bound_by: dict[Statement, list[Binding]] = {}
+        self._places: list[tuple[int, int, Binding]] = []  # of values, by the orders of their statements
         self._qualified: dict[cst.CSTNode, str] = {}
         self.entry = self.files[0]
         self.scope = self.entry.scope
@@ -241,7 +242,7 @@ class Index(Gathered):
         self.loops = [s for s in self.loops if s.scope in scopes]
         self.calls = [node for node in self.calls if self.scope_of(node) in scopes]
         self._calls_of, self._calls_to, self._methods, self._method_calls, self._orders = {}, {}, None, {}, []
-        self._returned, self._bound_by = {}, {}
+        self._returned, self._bound_by, self._places = {}, {}, []
         self.comparisons = [node for node in self.comparisons if self.scope_of(node) in scopes]
         self.attributes = [node for node in self.attributes if self.scope_of(node) in scopes]
         self.bindings = [b for b in self.bindings if b.statement.scope in scopes]
@@ -353,8 +354,12 @@ class Index(Gathered):
 
     def bound_in(self, statement: Statement) -> list[Binding]:
         """Return what a statement gives values to, names and items, what the functions in it do included."""
-        inside = range(statement.order, statement.last + 1)
-        return [one for bound in (self.bindings, self.items) for one in bound if one.statement.order in inside]
+        if not self._places:
+            everything = enumerate((*self.bindings, *self.items))
+            self._places = sorted((one.statement.order, number, one) for number, one in everything)
+        first = bisect_left(self._places, statement.order, key=itemgetter(0))
+        end = bisect_right(self._places, statement.last, key=itemgetter(0))
+        return [one for _, _, one in sorted(self._places[first:end], key=itemgetter(1))]
 
     @cached_property
     def bound_names(self) -> set[str]:

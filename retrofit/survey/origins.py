@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, takewhile
+from operator import itemgetter
 
 import libcst as cst
 
@@ -65,6 +66,7 @@ class Origins(Names):
         self._known: dict[Variable, list[Origin]] | None = None  # none as long as values are still found
         self._deep: dict[Variable, set[Origin]] = {}
         self._made_of: dict[Variable, set[Origin]] = {}
+        self._numbered, self._names_given = 0, dict[Scope, list[tuple[int, str]]]()
         self._classes: dict[cst.Call, str] = {}
         self._functions_called: dict[cst.Call, Scope | None] = {}
 
@@ -452,6 +454,15 @@ class Origins(Names):
                 found.append(name)
         return found
 
+    def _given_to(self, owner: Scope) -> list[tuple[int, str]]:
+        """Return which names of a scope get values, each with its number among all."""
+        if self._numbered != len(self._sources):  # none is taken away again
+            self._numbered = len(self._sources)
+            self._names_given = defaultdict(list)
+            for number, (holder, name) in enumerate(self._sources):
+                self._names_given[holder].append((number, name))
+        return self._names_given.get(owner, [])
+
     def _visible(self, scope: Scope) -> Iterator[tuple[str, Scope]]:
         shadowed: set[str] = set()
         around = scope.searched
@@ -460,12 +471,13 @@ class Origins(Names):
                 if name not in shadowed and name not in here.outer:
                     shadowed.add(name)
                     yield name, here
-        for owner, name in list(self._sources):  # attributes of objects that have names here
+        given = [(number, name, owner) for owner in around for number, name in self._given_to(owner)]
+        for _, name, owner in sorted(given, key=itemgetter(0)):  # attributes of objects that have names here
             first = name.partition(".")[0]
-            if owner in around and first != name and first != "self" and self.variable(first, scope)[0] is owner:
+            if first != name and first != "self" and self.variable(first, scope)[0] is owner:
                 yield name, scope
         if scope.enclosing_class is not None and any(scope.own in here.parameters for here in around):
             holder = self.lineage(scope.enclosing_class)[-1]
-            for owner, name in list(self._sources):
-                if owner is holder and name.startswith("self."):
+            for _, name in self._given_to(holder):
+                if name.startswith("self."):
                     yield f"{scope.own}{name.removeprefix('self')}", scope

@@ -106,9 +106,8 @@ class Reaching:
     def _mixed(self) -> list[set[Scope]]:
         """The classes that one class extends together, for each that extends several."""
         found: list[set[Scope]] = []
-        for one in self._flow.index.scopes:
-            bases = self._flow.bases(one)
-            defined = [self._flow.defined(base, one.parent or one) for base in bases if len(bases) > 1]
+        for one in [scope for scope in self._flow.index.scopes if len(self._flow.bases(scope)) > 1]:
+            defined = [self._flow.defined(base, one.parent or one) for base in self._flow.bases(one)]
             found.append({known for kind in defined if kind is not None for known in self._flow.lineage(kind)})
         return found
 
