@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -925,6 +925,39 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     assert os.listdir("PAI") == ["array_dims.csv"]
 
 
+def test_what_compiled_code_writes_is_of_the_best_round_as_well(training: ModuleType, tmp_path: Path) -> None:
+    """No event of Python's tells of it. A file outside of the folder counts too, what is saved in memory does not."""
+    import safetensors.torch
+    import torch
+
+    outside = str(tmp_path.parent / f"{tmp_path.name}_outside.pt")
+    names = ("module.pt", "function.pt", "mobile.pt", "exported.pt2", "weights.safetensors", outside)
+
+    def save(number: int) -> None:
+        model, example, jit = torch.nn.Linear(1, number), torch.ones(1), cast("Any", torch.jit)
+        traced = jit.trace(model, example)
+        jit.save(traced, "module.pt")
+        jit.trace(lambda x: x * number, example).save("function.pt")
+        traced._save_for_lite_interpreter("mobile.pt")
+        torch.export.save(torch.export.export(model, (example,)), "exported.pt2")
+        safetensors.torch.save_file({"number": torch.tensor(number)}, "weights.safetensors")
+        traced.save(outside)
+        jit.save(traced, io.BytesIO())
+
+    def saved() -> list[Any]:
+        return [Path(name).read_bytes() if os.path.exists(name) else None for name in names]
+
+    save(1)
+    best = saved()
+    end_round(training, 0.5)
+    assert saved() == [None] * len(names)
+    save(2)
+    assert not {*best} & {*saved()}
+    training._pai.structures = [{"best": 0.4, "kept": True}]
+    training._pai_end_with_files(complete=True)
+    assert saved() == best
+
+
 def test_files_of_one_path_below_the_start_folder_and_below_the_root_are_two(
     training: ModuleType, tmp_path: Path
 ) -> None:
@@ -1602,6 +1635,8 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (utils_perforatedai, "perforate_model"), (utils_perforatedai, "save_net"),
         (utils_perforatedai, "save_file"), (utils_perforatedai, "load_net"),
         (safetensors.torch, "serialize_file"), (utils_perforatedai, "load_net_from_dict"),
+        (torch._C.PyTorchFileWriter, "__init__"), (torch._C.ScriptModule, "save"),
+        (torch._C.ScriptModule, "_save_for_mobile"), (torch._C.ScriptFunction, "save"),
         (torch.nn.Module, "_named_members"), (torch.nn.Module, "named_children"),
         (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
         (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),

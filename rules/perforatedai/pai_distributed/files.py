@@ -10,6 +10,7 @@ what other rounds alone have saved.
 import contextlib
 import errno
 import functools
+import importlib
 import json
 import os
 import re
@@ -18,7 +19,6 @@ import sys
 import threading
 from typing import Any
 
-import safetensors.torch
 import torch
 from perforatedai import globals_perforatedai as GPA
 
@@ -27,6 +27,7 @@ from .library import _pai_folder
 from .place import _pai_root
 from .process import _pai, _pai_rank, _pai_say, initializing
 from .record import _pai_read, _pai_write
+from .writes import _pai_compiled, _pai_see_writes
 
 _pai_follows = threading.local()  # whether this thread moves files itself
 _pai_noting = threading.RLock()
@@ -193,16 +194,8 @@ def _pai_follow_file(event: str, source: str, target: str) -> None:
         _pai_note_file(target if event == "os.symlink" else target + path.removeprefix(source))
 
 
-_pai_serialize_file = safetensors.torch.serialize_file
-
-
-@functools.wraps(_pai_serialize_file)
-def _pai_note_serialized(tensors: Any, filename: Any, *arguments: Any, **keywords: Any) -> Any:
-    _pai_note_file(filename)
-    return _pai_serialize_file(tensors, filename, *arguments, **keywords)
-
-
-safetensors.torch.serialize_file = _pai_note_serialized
+for _pai_writer in _pai_compiled:
+    _pai_see_writes(importlib.import_module(_pai_writer), _pai_note_file)
 
 
 def _pai_best_of(structures: list[dict[str, Any]]) -> float:
