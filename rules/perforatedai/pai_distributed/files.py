@@ -3,8 +3,8 @@
 Each round trains its structure from the beginning. A checkpoint that an earlier one has saved as it trained would have
 the script resume from it, take its task for done, or compare with what another structure has come to. So what a round
 has saved, and what else it has written anew, is set aside in SAVE/files when it ends, and what was there before the
-first one is back in its place. When training is complete, the files are those of the round with the best score, and
-what other rounds alone have saved.
+first one is back in its place. When training is complete, the files are those of the round with the best score whose
+structure was kept, as best_model.pt is, and what other rounds alone have saved.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import errno
 import functools
 import importlib
 import json
+import math
 import os
 import re
 import shutil
@@ -199,7 +200,9 @@ for _pai_writer in _pai_compiled:
 
 
 def _pai_best_of(structures: list[dict[str, Any]]) -> float:
-    return float(functools.reduce(lambda best, one: _pai_better(one["best"], best), structures, None))
+    """The best score of the structures that were kept; of none of them the worst there is: it is not the final one."""
+    kept = [one["best"] for one in structures if one["kept"] is not False]
+    return float(functools.reduce(_pai_better, kept, -math.inf if GPA.pc.get_maximizing_score() else math.inf))
 
 
 def _pai_set_files_aside(number: int, best: float) -> None:
