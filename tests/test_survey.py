@@ -6031,6 +6031,64 @@ def test_layer_that_another_function_puts_into_the_model_is_told(change: str, to
     assert told in disorder if told else disorder == ""
 
 
+_RESIZES = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.heads = torch.nn.Embedding(9, 3), torch.nn.ModuleList([torch.nn.Linear(3, 4)])
+        self.head = self.heads[0]
+
+    def resize(self, count):
+        old, new = self.words, torch.nn.Embedding(count, 3)
+        self.words = new
+
+    def resize_by_another(self, count):
+        self.words = self.larger(count)
+
+    def larger(self, count):
+        return torch.nn.Embedding(count, 3)
+
+    def choose(self, number):
+        self.head = self.heads[number]
+
+    def resize_token_embeddings(self, number):
+        self.number = number
+
+
+def run(model):
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param("model.resize(10)", "`model.resize(10)` changes its layers after that, at line", id="an own one"),
+        pytest.param("model.resize_by_another(10)", "`model.resize_by_another(10)` changes", id="by a further one"),
+        pytest.param("model.choose(0)", "", id="a layer that is there"),
+        pytest.param("model.resize_token_embeddings(10)", "", id="no layer, by a library's word for one"),
+        pytest.param("Net().resize(10)", "", id="of another one"),
+    ],
+)
+@pytest.mark.parametrize("late", [True, False], ids=["late", "behind what builds it"])
+def test_method_that_gives_the_model_another_layer_is_told(change: str, told: str, late: bool) -> None:
+    """One right behind what builds it is before its dendrites."""
+    head, _, rest = script().partition("model = Net()\n")
+    rest = rest.replace("model = DDP(model)\n", "")
+    early, inside = ("", f"    {change}\n") if late else (f"{change}\n", "")
+    wrapped = f"{inside}    model = DDP(model)\n{indent(rest, '    ')}"
+    text = f"{head}{_RESIZES}{wrapped}\n\nmodel = Net()\n{early}if args.train:\n    run(model)\n"
+    disorder = survey_of(text).disorder
+    assert told in disorder if told and late else disorder == ""
+
+
+def test_method_of_a_library_that_gives_the_model_another_layer_is_told() -> None:
+    head, _, rest = script().partition("model = Net()\n")
+    built = "from transformers import BertModel\nmodel = BertModel.from_pretrained('bert')\nif args.train:\n"
+    for change, told in (("model.resize_token_embeddings(9)", True), ("words.resize_token_embeddings(9)", False)):
+        disorder = survey_of(f"{head}{built}    {change}\n{indent(rest, '    ')}").disorder
+        assert (f"`{change}` changes its layers after that" in disorder) is told
+
+
 _BUILT_OF = """
 class Whole(torch.nn.Module):
     def __init__(self, backbone):
