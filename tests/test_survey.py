@@ -4471,9 +4471,17 @@ def test_best_that_has_a_value_only_later_is_one() -> None:
     assert (score.expression, score.direction) == ("loss", "min")
 
 
-def test_search_for_a_threshold_is_no_hint() -> None:
-    search = "def search(ts):\n    best = 0\n    for t in ts:\n        if (x := run(t)) > best:\n            best = x"
-    assert survey_of(script("test(model)", search)).hints == []
+@pytest.mark.parametrize(
+    ("begun", "hint"),
+    [("0", False), ("None", False), ("-np.inf", False), ("float('-inf')", False), ("read()", True)],
+)
+@pytest.mark.parametrize("missing", ["", "best is None or "])
+def test_search_for_the_best_of_one_call_is_no_hint(begun: str, missing: str, hint: bool) -> None:
+    """It begins anew in each: a threshold, or the span of a text that has most of it around a word."""
+    search = f"def search(ts):\n    best = {begun}\n    for t in ts:\n        acc = run(t)\n"
+    search += f"        if {missing}acc > best:\n            best = acc\n    return acc"
+    seen = survey_of(script("search(model)", search))
+    assert [name for name, _ in (*seen.hints, *seen.measures)] == (["acc"] if hint else [])
 
 
 @pytest.mark.parametrize("test", ["best_iou > self.ignore_thre", "n_best > beam_size", "best_iou > iou_thresh"])
