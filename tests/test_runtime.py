@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -852,9 +852,9 @@ def training(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     helper._pai.steps = 0  # a hook stays for ever
 
 
-def end_round(helper: ModuleType, score: float) -> None:
+def end_round(helper: ModuleType, score: float, *, kept: bool = True) -> None:
     """End a round with a best score, and begin the next one."""
-    helper._pai.structures = [{"best": score}]
+    helper._pai.structures = [{"best": score, "kept": kept}]
     helper._pai_end_with_files(complete=False)
     helper._pai.switch_number += 1
     helper._pai.switch_time = 1.0
@@ -916,13 +916,68 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     end_round(training, 0.4)
     assert held(*names) == [0, None, None, None, None]
     torch.save(3, "last.pt")
-    training._pai.structures = [{"best": 0.6}]
+    training._pai.structures = [{"best": 0.6, "kept": True}]
     training._pai_end_with_files(complete=True)
     assert held("two.pt") == [2], "no other round has saved it"
     assert [Path(f"checkpoint-{number}/rank/state.txt").read_text() for number in (1, 2)] == ["1", "2"]
     assert held(*names) == [1, 1, 1, 3, 3]
     assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["1", "12"]
     assert {*os.listdir("PAI")} == {"array_dims.csv", "begun"}
+
+
+@pytest.mark.parametrize("last", ["kept", "dropped", "dropped, with a worse one before"])
+def test_the_files_are_of_a_structure_that_was_kept(training: ModuleType, last: str) -> None:
+    """A dropped one may have the same score, or a higher one that is not clearly better. What it alone has saved stays.
+
+    There are those files only once at a time: of two that were dropped those of the later one.
+    """
+    import torch
+
+    names = ("best.pt", "own.pt")
+    torch.save(1, "best.pt")
+    end_round(training, 0.5)
+    if "worse" in last:
+        torch.save(2, "own.pt")
+        torch.save(2, "best.pt")
+        end_round(training, 0.5, kept=False)
+    torch.save(3, "best.pt")
+    torch.save(3, "own.pt")
+    training._pai.structures = [{"best": 0.50001, "kept": last == "kept"}]
+    training._pai_end_with_files(complete=True)
+    assert held(*names) == [3 if last == "kept" else 1, 3]
+
+
+def test_what_compiled_code_writes_is_of_the_best_round_as_well(training: ModuleType, tmp_path: Path) -> None:
+    """No event of Python's tells of it. A file outside of the folder counts too, what is saved in memory does not."""
+    import safetensors.torch
+    import torch
+
+    outside = str(tmp_path.parent / f"{tmp_path.name}_outside.pt")
+    names = ("module.pt", "function.pt", "mobile.pt", "exported.pt2", "weights.safetensors", outside)
+
+    def save(number: int) -> None:
+        model, example, jit = torch.nn.Linear(1, number), torch.ones(1), cast("Any", torch.jit)
+        traced = jit.trace(model, example)
+        jit.save(traced, "module.pt")
+        jit.trace(lambda x: x * number, example).save("function.pt")
+        traced._save_for_lite_interpreter("mobile.pt")
+        torch.export.save(torch.export.export(model, (example,)), "exported.pt2")
+        safetensors.torch.save_file({"number": torch.tensor(number)}, "weights.safetensors")
+        traced.save(outside)
+        jit.save(traced, io.BytesIO())
+
+    def saved() -> list[Any]:
+        return [Path(name).read_bytes() if os.path.exists(name) else None for name in names]
+
+    save(1)
+    best = saved()
+    end_round(training, 0.5)
+    assert saved() == [None] * len(names)
+    save(2)
+    assert not {*best} & {*saved()}
+    training._pai.structures = [{"best": 0.4, "kept": True}]
+    training._pai_end_with_files(complete=True)
+    assert saved() == best
 
 
 def test_files_of_one_path_below_the_start_folder_and_below_the_root_are_two(
@@ -936,7 +991,7 @@ def test_files_of_one_path_below_the_start_folder_and_below_the_root_are_two(
         path.parent.mkdir(parents=True)
         torch.save(number, path)
     end_round(training, 0.5)
-    training._pai.structures = [{"best": 0.4}]
+    training._pai.structures = [{"best": 0.4, "kept": True}]
     training._pai_end_with_files(complete=True)
     assert held(str(outside), str(below)) == [0, 1]
 
@@ -968,14 +1023,14 @@ def test_a_file_of_before_the_training_that_the_script_takes_away_is_there_in_th
         assert Path("best.pt").read_text() == "0"
         Path("old/best.pt").unlink(missing_ok=True)
     take(3)
-    training._pai.structures = [{"best": 0.6}]
+    training._pai.structures = [{"best": 0.6, "kept": True}]
     training._pai_end_with_files(complete=True)
     assert held("best.pt") == [3]
 
 
 def test_a_training_that_saves_nothing_ends_as_well(training: ModuleType) -> None:
     end_round(training, 0.5)
-    training._pai.structures = [{"best": 0.4}]
+    training._pai.structures = [{"best": 0.4, "kept": True}]
     training._pai_end_with_files(complete=True)
     assert os.listdir("PAI") == ["array_dims.csv"]
 
@@ -1003,7 +1058,7 @@ def test_in_the_end_a_folder_with_the_time_in_its_name_has_the_best_files(
         save_in(folder, number)
         end_round(training, score)
     save_in(folders[2], 3)
-    training._pai.structures = [{"best": 0.3}]
+    training._pai.structures = [{"best": 0.3, "kept": True}]
     training._pai_end_with_files(complete=True)
     assert held(*(f"{folder}/best.pt" for folder in folders)) == [1, 2, found]
 
@@ -1013,7 +1068,7 @@ def test_in_the_end_folders_of_one_round_that_are_named_alike_keep_their_files(t
         save_in(f"fold_{number}", number)
     end_round(training, 0.5)
     save_in("fold_3", 3)
-    training._pai.structures = [{"best": 0.3}]
+    training._pai.structures = [{"best": 0.3, "kept": True}]
     training._pai_end_with_files(complete=True)
     assert held(*(f"fold_{number}/best.pt" for number in (1, 2, 3))) == [1, 2, 3]
 
@@ -1067,7 +1122,7 @@ def test_what_a_round_that_was_killed_as_it_ended_has_saved_is_set_aside_by_the_
     import torch
 
     torch.save(1, "last.pt")
-    training._pai.before = [{"best": 0.5}]
+    training._pai.before = [{"best": 0.5, "kept": True}]
     for number, there in ((0, True), (1, False)):
         training._pai.files, training._pai.switch_number = {}, number
         training._pai_begin_with_files()
@@ -1196,26 +1251,36 @@ def save(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "array_dims.csv").touch()
 
 
-def end_with(helper: ModuleType, best: float, kept: Callable[[], Any], *, complete: bool = False) -> Any:
+def end_with(
+    helper: ModuleType, best: float, kept: Callable[[], Any], *, complete: bool = False, dropped: bool = False
+) -> Any:
     """Let a round end whose best score is given: what it then has for the code after its training loop."""
     helper.keep_with_best(kept)
-    helper._pai.structures, helper._pai.complete = [{"best": best}], complete
+    structure = {"best": best, "kept": not dropped}
+    helper._pai.structures, helper._pai.complete = [structure], complete
     if helper._pai_is_best_round():
         helper._pai_end_with_best(complete=complete)
-    helper._pai.before.append({"best": best})
+    helper._pai.before.append(structure)
     return helper.kept_with_best()
 
 
 @pytest.mark.parametrize(
-    ("bests", "expected"), [((0.7, 0.5), ("first", 1)), ((0.5, 0.7), ("second", 2)), ((0.5, 0.5), ("second", 2))]
+    ("bests", "dropped", "expected"),
+    [
+        ((0.7, 0.5), False, ("first", 1)),
+        ((0.5, 0.7), False, ("second", 2)),
+        ((0.5, 0.5), False, ("second", 2)),
+        ((0.5, 0.5), True, ("first", 1)),  # as best_model.pt is
+        ((0.5, 0.50001), True, ("first", 1)),  # not clearly better, for the library
+    ],
 )
 @pytest.mark.usefixtures("save")
 def test_the_end_has_what_the_round_with_the_best_score_has_kept(
-    helper: ModuleType, bests: tuple[float, float], expected: tuple[str, int]
+    helper: ModuleType, bests: tuple[float, float], dropped: bool, expected: tuple[str, int]
 ) -> None:
     first, second = bests
     assert end_with(helper, first, lambda: ("first", 1)) == ("first", 1)
-    assert end_with(helper, second, lambda: ("second", 2), complete=True) == expected
+    assert end_with(helper, second, lambda: ("second", 2), complete=True, dropped=dropped) == expected
     helper.keep_with_best(lambda: "another model's")
     assert helper.kept_with_best() == "another model's"
     helper._pai.structures = []  # started again, it passes its training over
@@ -1742,6 +1807,8 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (utils_perforatedai, "perforate_model"), (utils_perforatedai, "save_net"),
         (utils_perforatedai, "save_file"), (utils_perforatedai, "load_net"),
         (safetensors.torch, "serialize_file"), (utils_perforatedai, "load_net_from_dict"),
+        (torch._C.PyTorchFileWriter, "__init__"), (torch._C.ScriptModule, "save"),
+        (torch._C.ScriptModule, "_save_for_mobile"), (torch._C.ScriptFunction, "save"),
         (torch.nn.Module, "_named_members"), (torch.nn.Module, "named_children"),
         (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
         (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),

@@ -4477,9 +4477,17 @@ def test_best_that_has_a_value_only_later_is_one() -> None:
     assert (score.expression, score.direction) == ("loss", "min")
 
 
-def test_search_for_a_threshold_is_no_hint() -> None:
-    search = "def search(ts):\n    best = 0\n    for t in ts:\n        if (x := run(t)) > best:\n            best = x"
-    assert survey_of(script("test(model)", search)).hints == []
+@pytest.mark.parametrize(
+    ("begun", "hint"),
+    [("0", False), ("None", False), ("-np.inf", False), ("float('-inf')", False), ("read()", True)],
+)
+@pytest.mark.parametrize("missing", ["", "best is None or "])
+def test_search_for_the_best_of_one_call_is_no_hint(begun: str, missing: str, hint: bool) -> None:
+    """It begins anew in each: a threshold, or the span of a text that has most of it around a word."""
+    search = f"def search(ts):\n    best = {begun}\n    for t in ts:\n        acc = run(t)\n"
+    search += f"        if {missing}acc > best:\n            best = acc\n    return acc"
+    seen = survey_of(script("search(model)", search))
+    assert [name for name, _ in (*seen.hints, *seen.measures)] == (["acc"] if hint else [])
 
 
 @pytest.mark.parametrize("test", ["best_iou > self.ignore_thre", "n_best > beam_size", "best_iou > iou_thresh"])
@@ -6036,6 +6044,64 @@ def test_layer_that_another_function_puts_into_the_model_is_told(change: str, to
     text = f"{head}{_PUTS_IN.replace('CHANGE', change)}{indent(rest, '    ')}\n\nmodel = Net()\nrun(model)\n"
     disorder = survey_of(text).disorder
     assert told in disorder if told else disorder == ""
+
+
+_RESIZES = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.heads = torch.nn.Embedding(9, 3), torch.nn.ModuleList([torch.nn.Linear(3, 4)])
+        self.head = self.heads[0]
+
+    def resize(self, count):
+        old, new = self.words, torch.nn.Embedding(count, 3)
+        self.words = new
+
+    def resize_by_another(self, count):
+        self.words = self.larger(count)
+
+    def larger(self, count):
+        return torch.nn.Embedding(count, 3)
+
+    def choose(self, number):
+        self.head = self.heads[number]
+
+    def resize_token_embeddings(self, number):
+        self.number = number
+
+
+def run(model):
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param("model.resize(10)", "`model.resize(10)` changes its layers after that, at line", id="an own one"),
+        pytest.param("model.resize_by_another(10)", "`model.resize_by_another(10)` changes", id="by a further one"),
+        pytest.param("model.choose(0)", "", id="a layer that is there"),
+        pytest.param("model.resize_token_embeddings(10)", "", id="no layer, by a library's word for one"),
+        pytest.param("Net().resize(10)", "", id="of another one"),
+    ],
+)
+@pytest.mark.parametrize("late", [True, False], ids=["late", "behind what builds it"])
+def test_method_that_gives_the_model_another_layer_is_told(change: str, told: str, late: bool) -> None:
+    """One right behind what builds it is before its dendrites."""
+    head, _, rest = script().partition("model = Net()\n")
+    rest = rest.replace("model = DDP(model)\n", "")
+    early, inside = ("", f"    {change}\n") if late else (f"{change}\n", "")
+    wrapped = f"{inside}    model = DDP(model)\n{indent(rest, '    ')}"
+    text = f"{head}{_RESIZES}{wrapped}\n\nmodel = Net()\n{early}if args.train:\n    run(model)\n"
+    disorder = survey_of(text).disorder
+    assert told in disorder if told and late else disorder == ""
+
+
+def test_method_of_a_library_that_gives_the_model_another_layer_is_told() -> None:
+    head, _, rest = script().partition("model = Net()\n")
+    built = "from transformers import BertModel\nmodel = BertModel.from_pretrained('bert')\nif args.train:\n"
+    for change, told in (("model.resize_token_embeddings(9)", True), ("words.resize_token_embeddings(9)", False)):
+        disorder = survey_of(f"{head}{built}    {change}\n{indent(rest, '    ')}").disorder
+        assert (f"`{change}` changes its layers after that" in disorder) is told
 
 
 _BUILT_OF = """

@@ -360,6 +360,11 @@ class LoadsModel(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChangesLayers(Entry):
+    """Is a method by which a model gets layers of another size, or other ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MakesFolder(Entry):
     """Makes a folder, and fails where it is there, unless it is told to take that.
 
@@ -454,7 +459,7 @@ KINDS: Mapping[str, type[Entry]] = {
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
         CountsProcesses, StartsProcesses, SendsAway, RunsTrials, RunsDecorated, ReadsCommandLine, MakesConfigured,
-        TellsTime, Fresh, AsksForPath, ListsFiles, WritesPath, LoadsModel, MakesFolder, Seeds, MakesTensor, MakesArray,
-        Metric, Reduces, ReturnsNumber, ReturnsText, Logs,
+        TellsTime, Fresh, AsksForPath, ListsFiles, WritesPath, LoadsModel, ChangesLayers, MakesFolder, Seeds,
+        MakesTensor, MakesArray, Metric, Reduces, ReturnsNumber, ReturnsText, Logs,
     )
 }  # fmt: skip

@@ -8,6 +8,7 @@ from itertools import combinations, product
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import ChangesLayers
 from retrofit.survey.conditions import rules_out
 from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow
@@ -205,6 +206,14 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
         late = sooner(place, node) and any(after_model(place, model, flow, origins) for model in models)
         if late and built.holds(owner):
             return f"`{index.source.code(node)}` puts another layer into it after that, at {index.place(node)}"
+    for call, held, node in _changing_methods(flow):
+        place = index.statement(call)
+        late = sooner(place, node) and any(after_model(place, model, flow, origins) for model in models)
+        if late and built.holds(held):
+            return (
+                f"`{index.source.code(call)}` changes its layers after that, at {index.place(call)}. Let that stand "
+                "right behind what builds it"
+            )
     for call in index.calls:
         name, place = last_name(call.func), index.statement(call)
         if not _OTHER_LAYERS.match(name) or not leads_to(place, training) or place in training:
@@ -213,6 +222,24 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
         if given and any(model.scope is place.scope and after_model(place, model, flow) for model in models):
             return f"`{name}(...)` is given it after that, at {index.place(call)}, and may change its layers"
     return _made_when_it_runs(origins, loops, flow)
+
+
+def _changing_methods(flow: Flow) -> Iterator[tuple[cst.Call, cst.BaseExpression, cst.CSTNode]]:
+    """Yield calls of methods that make a layer for their object, with that object, and what gives it the layer."""
+    index = flow.index
+    for call, held in index.method_calls(*index.knowledge.methods(ChangesLayers)):
+        if flow.called(call) is None:  # else it is read what it does
+            yield call, held, call
+    for binding in index.bindings:
+        method = binding.statement.scope
+        if method.enclosing_class is None or method.name == "__init__" or not binding.target.startswith("self."):
+            continue
+        if binding.value is None or not (callers := flow.callers(method)):
+            continue
+        making = {method, *called_in(index, flow, binding.statement)}  # rather than a layer that it has already
+        made = [one.node for one in flow.deep_origins(binding.value, method)]
+        if any(index.scope_of(one) in making and _trains(one, flow) for one in made):
+            yield from ((call, own, index.parents[binding.value]) for call in callers if (own := receiver(call)))
 
 
 def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> str:

@@ -72,11 +72,11 @@ def begins_at(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -
     name = in_the_loop(index, flow, loop, candidate.holder, candidate.keeper)
     begun = _begun(index, flow, loop, name) if name else []
     codes = {index.source.code(value) for value in begun if value is not None}
-    told = {_begins(code) for code in codes}
+    told = {begins(code) for code in codes}
     return (told.pop(), codes.pop()) if len(told) == len(codes) == 1 else ("", "")
 
 
-def _begins(code: str) -> str:
+def begins(code: str) -> str:
     """Return the direction in which a first value can be bettered: any score is lower than infinity, higher than 0."""
     bare = re.sub(
         r"""\bfloat\((["'])([+-]?)inf(inity)?\1\)|\b(np|numpy|math|torch)\.inf\b|\bsys\.maxsize\b""", r"\2inf", code

@@ -13,6 +13,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, key_of, last_name, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Binding, Scope
+from retrofit.survey.scores.begun import begins
 from retrofit.survey.scores.best import COMPARE, class_of, tracked_scores
 from retrofit.survey.scores.given import STEPS_SCHEDULER
 from retrofit.survey.scores.handed_on import is_handed_on
@@ -368,10 +369,12 @@ def _of_coco(binding: Binding) -> bool:
 
 
 def _searched(index: Index, function: Scope, best: str) -> bool:
-    """Whether a function looks for the best of what it goes through itself, from a constant on: for a threshold."""
-    values = [b.value for b in index.bound([best], function)]
+    """Whether a function looks for the best of what it goes through itself, from nothing on: for a threshold."""
+    values = [b.value for b in index.bound([best], function) if b.value is not None]
     constants = (cst.Integer, cst.Float, cst.UnaryOperation)
-    return not outlives(function, best) and any(isinstance(value, constants) for value in values)
+    return not outlives(function, best) and any(
+        isinstance(one, constants) or dotted(one) == "None" or begins(index.source.code(one)) for one in values
+    )
 
 
 def _in_turns(binding: Binding) -> bool:

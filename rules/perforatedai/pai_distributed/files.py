@@ -3,14 +3,16 @@
 Each round trains its structure from the beginning. A checkpoint that an earlier one has saved as it trained would have
 the script resume from it, take its task for done, or compare with what another structure has come to. So what a round
 has saved, and what else it has written anew, is set aside in SAVE/files when it ends, and what was there before the
-first one is back in its place. When training is complete, the files are those of the round with the best score, and
-what other rounds alone have saved.
+first one is back in its place. When training is complete, the files are those of the round with the best score whose
+structure was kept, as best_model.pt is, and what other rounds alone have saved.
 """
 
 import contextlib
 import errno
 import functools
+import importlib
 import json
+import math
 import os
 import re
 import shutil
@@ -18,7 +20,6 @@ import sys
 import threading
 from typing import Any
 
-import safetensors.torch
 import torch
 from perforatedai import globals_perforatedai as GPA
 
@@ -27,6 +28,7 @@ from .library import _pai_folder
 from .place import _pai_root
 from .process import _pai, _pai_rank, _pai_say, initializing
 from .record import _pai_read, _pai_write
+from .writes import _pai_compiled, _pai_see_writes
 
 _pai_follows = threading.local()  # whether this thread moves files itself
 _pai_noting = threading.RLock()
@@ -216,20 +218,14 @@ def _pai_follow_file(event: str, source: str, target: str) -> None:
         _pai_note_file(target if event == "os.symlink" else target + path.removeprefix(source))
 
 
-_pai_serialize_file = safetensors.torch.serialize_file
-
-
-@functools.wraps(_pai_serialize_file)
-def _pai_note_serialized(tensors: Any, filename: Any, *arguments: Any, **keywords: Any) -> Any:
-    _pai_note_file(filename)
-    return _pai_serialize_file(tensors, filename, *arguments, **keywords)
-
-
-safetensors.torch.serialize_file = _pai_note_serialized
+for _pai_writer in _pai_compiled:
+    _pai_see_writes(importlib.import_module(_pai_writer), _pai_note_file)
 
 
 def _pai_best_of(structures: list[dict[str, Any]]) -> float:
-    return float(functools.reduce(lambda best, one: _pai_better(one["best"], best), structures, None))
+    """The best score of the structures that were kept; of none of them the worst there is: it is not the final one."""
+    kept = [one["best"] for one in structures if one["kept"] is not False]
+    return float(functools.reduce(_pai_better, kept, -math.inf if GPA.pc.get_maximizing_score() else math.inf))
 
 
 def _pai_set_files_aside(number: int, best: float) -> None:

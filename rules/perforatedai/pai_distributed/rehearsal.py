@@ -23,7 +23,7 @@ from typing import Any
 from .mirror import _pai_below
 from .place import _pai_is_helper, _pai_mode, _pai_path, _pai_place, _pai_place_of_error, _pai_stack
 from .short import _pai_batches, _pai_done, _pai_shorten, _pai_silence_mlflow, _pai_silence_wandb, _pai_when_imported
-from .writes import _pai_keep_files, _pai_see_writes
+from .writes import _pai_compiled, _pai_keep_files, _pai_see_writes
 
 _pai_rehearsal = os.environ.get("PAI_REHEARSAL", "")
 
@@ -196,6 +196,12 @@ def _pai_in_project(folder: str) -> str:
     return os.path.join(_pai_rehearsal, "root") + path
 
 
+def _pai_tell_write(path: Any) -> None:
+    """Tell of a file that compiled code writes anew as of those that Python does."""
+    if isinstance(path, (str, os.PathLike)):
+        sys.audit("open", os.fspath(path), "wb", 0)
+
+
 def _pai_rehearse() -> None:
     """Make this process one of a rehearsal."""
     os.environ["WANDB_MODE"] = "disabled"
@@ -210,8 +216,8 @@ def _pai_rehearse() -> None:
 
     sys.excepthook = _pai_note_and_tell
     _pai_when_imported("torch", _pai_shorten)
-    _pai_when_imported("torch.serialization", lambda module: _pai_see_writes(module, "_open_zipfile_writer", 0))
-    _pai_when_imported("safetensors.torch", lambda module: _pai_see_writes(module, "serialize_file", 1))
+    for name in _pai_compiled:
+        _pai_when_imported(name, lambda module: _pai_see_writes(module, _pai_tell_write))
     _pai_when_imported("wandb", _pai_silence_wandb)
     _pai_when_imported("mlflow", _pai_silence_mlflow)
     if "PAI_REHEARSAL_END" in os.environ:

@@ -8,6 +8,7 @@ import functools
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from .mirror import _pai_alone, _pai_below, _pai_copy, _pai_own, _pai_temporary, _pai_total_limit
@@ -31,6 +32,17 @@ _pai_changes: dict[str, tuple[tuple[int, int | None], ...]] = {
     "sqlite3.connect": ((0, None),),
 }
 _pai_of_links = {"os.mkdir", "os.remove", "os.rmdir", "os.rename", "os.link", "os.symlink", "shutil.rmtree"}
+# What compiled code writes files anew by, of which Python has no audit event: by module its functions, each with the
+# position of the path among its arguments. It is the writers of weights; the first is that of torch.save as well.
+_pai_compiled: dict[str, tuple[tuple[str, int], ...]] = {
+    "torch": (
+        ("_C.PyTorchFileWriter.__init__", 1),
+        ("_C.ScriptModule.save", 1),
+        ("_C.ScriptModule._save_for_mobile", 1),
+        ("_C.ScriptFunction.save", 1),
+    ),
+    "safetensors.torch": (("serialize_file", 1),),
+}
 _pai_writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -65,23 +77,23 @@ def _pai_keep_files(folder: str) -> None:
     sys.addaudithook(_pai_hook)
 
 
-def _pai_see_writes(module: Any, name: str, position: int) -> None:
-    """Have a function of compiled code, which writes a file anew, seen as Python's own are.
+def _pai_see_writes(module: Any, see: Callable[[Any], None]) -> None:
+    """Have the paths seen to which compiled functions of a module write, before they do."""
+    for name, position in _pai_compiled[module.__name__]:
+        *inner, last = name.split(".")
+        _pai_see_write(functools.reduce(getattr, inner, module), last, position, see)
 
-    Args:
-        module: that has the function, under
-        name: a name, and
-        position: of the path among its arguments.
-    """
-    write = getattr(module, name)
+
+def _pai_see_write(owner: Any, name: str, position: int, see: Callable[[Any], None]) -> None:
+    write = getattr(owner, name)
 
     @functools.wraps(write)
     def _pai_seen(*arguments: Any, **keywords: Any) -> Any:
-        if len(arguments) > position and isinstance(arguments[position], (str, os.PathLike)):
-            sys.audit("open", os.fspath(arguments[position]), "wb", 0)
+        if len(arguments) > position:
+            see(arguments[position])
         return write(*arguments, **keywords)
 
-    setattr(module, name, _pai_seen)
+    setattr(owner, name, _pai_seen)
 
 
 def _pai_writes(mode: object, flags: object) -> bool:
