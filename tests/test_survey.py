@@ -8393,6 +8393,88 @@ def test_a_score_that_waits_for_what_is_ever_none_is_none(asked: str, given: str
     assert not found.validation
 
 
+#: A usual trainer: it validates only where it is built with what to validate by.
+HELD_OUT = """
+import torch
+
+class Trainer:
+    def __init__(self, model, data, held_out=None):
+        self.model = torch.nn.DataParallel(model)
+        self.data, self.held_out = data, held_out
+
+    def train(self):
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+        def run(training):
+            losses = []
+            for x, y in self.data if training else self.held_out:
+                loss = criterion(self.model(x), y)
+                losses.append(loss.item())
+                if training:
+                    loss.backward()
+                    optimizer.step()
+            if not training:
+                total = sum(losses) / len(losses)
+                return total
+
+        for epoch in range(5):
+            run(True)
+            if self.held_out is not None:
+                total = run(False)
+            if self.held_out is None:
+                save(self.model)
+                continue
+            best = min(best, total)
+
+BUILT
+"""
+
+
+@pytest.mark.parametrize(
+    ("built", "measured"),
+    [
+        pytest.param("Trainer(Net(), data, None).train()", False, id="none is given"),
+        pytest.param("Trainer(Net(), data).train()", False, id="by default"),
+        pytest.param("Trainer(Net(), data, held_out=False).train()", True, id="no None"),
+        pytest.param("Trainer(Net(), data, test).train()", True, id="one is given"),
+        pytest.param("Trainer(*args).train()", True, id="what is not known"),
+        pytest.param("Trainer(Net(), **given).train()", True, id="or by a name that is not"),
+        pytest.param(
+            "t = Trainer(Net(), data)\nif big:\n    t = Trainer(Net(), data, test)\nt.train()", True, id="one of two"
+        ),
+        pytest.param("t = Trainer(Net(), data)\nt.held_out = test\nt.train()", True, id="set from outside"),
+        pytest.param(
+            "class Own(Trainer):\n    def __init__(self):\n        super().__init__(Net(), data, test)\n\nOwn().train()",
+            True,
+            id="a subclass",
+        ),
+        pytest.param(
+            "class Own(Trainer):\n    def __init__(self):\n        Trainer.__init__(self, Net(), None, test)\n\nOwn().train()",
+            True,
+            id="a subclass, by the class",
+        ),
+        pytest.param("make(Trainer)(Net(), data, test).train()\nTrainer(Net(), data).train()", True, id="handed on"),
+        pytest.param("make(Trainer).train()\nTrainer(Net(), data).train()", True, id="built by another"),
+        pytest.param(
+            "from functools import partial\nmade = partial(Trainer, Net(), None)\nmade(test).train()",
+            True,
+            id="partly given",
+        ),
+    ],
+)
+def test_a_score_that_waits_for_what_no_object_is_built_with_is_none(built: str, measured: bool) -> None:
+    found = survey_of(HELD_OUT.replace("BUILT", built))
+    assert [score.value for score in found.scores] == ["total"] * measured
+    mean = "sum(losses) / len(losses)"
+    assert [name for _, name, _ in found.trained] == [mean] * (not measured)
+    if not measured:
+        named = survey_of(HELD_OUT.replace("BUILT", built), metric=mean)
+        (score,) = named.scores
+        assert score.kept is not None
+        assert (score.known, score.condition, score.kept.noted) == (True, "", True)
+        assert type(score.kept.node).__name__ == "For"  # of the batches: when it begins there is none
+
+
 REFINED = """
 import copy
 import torch
