@@ -3628,19 +3628,21 @@ fit(START)
 
 
 @pytest.mark.parametrize(
-    ("start", "kind", "told"),
+    ("start", "kind", "score"),
     [
-        pytest.param("", "dp", "which never falls", id="one process"),
-        pytest.param("world_size=None", "dp", "which never falls", id="that is said"),
-        pytest.param("number, count", "ddp", "which only some ranks compare", id="several"),
+        pytest.param("", "dp", "acc", id="one process"),
+        pytest.param("world_size=None", "dp", "acc", id="that is said"),
+        pytest.param("number, count", "ddp", "best", id="several"),
     ],
 )
 def test_what_a_start_by_constants_rules_out_is_no_way_to_train(
-    tmp_path: Path, start: str, kind: str, told: str
+    tmp_path: Path, start: str, kind: str, score: str
 ) -> None:
+    """A function that one call alone runs then notes what it compares with the best, which others only return."""
     plan = plan_of(tmp_path, EITHER.replace("START", start))
-    assert plan.script.kind == kind
-    assert told in plan.questions[0].message
+    assert (plan.script.kind, plan.script.score.expression) == (kind, score)
+    told = ["which only some ranks compare" in one.message for one in plan.questions]
+    assert told == [True] * (kind == "ddp")
 
 
 def test_a_best_so_far_keeps_its_value_in_a_choice_that_goes_on_from_it(tmp_path: Path) -> None:
@@ -6168,6 +6170,18 @@ def test_layers_that_are_paired_with_those_of_another_model_are_told(before: str
     assert ("as line 9 builds it" in unmatched) is ("if args" in before and bool(copy))
 
 
+def test_the_advice_on_layers_that_are_paired_names_the_model_by_its_name_there() -> None:
+    """In another function the copy and the model may go by other names, or the model by none."""
+    walk = "    for a, b in zip(MODEL.parameters(), net.parameters()):\n        b.data = a\n"
+    given = f"def sampled(trained):\n    net = Net()\n{walk.replace('MODEL', 'trained')}\n"
+    paired = survey_of(given + script("sampled(model)")).unmatched
+    assert "`net = copy.deepcopy(trained)`, or of what `trained` holds" in paired
+    held = "class Sampler:\n    def __init__(self):\n        self.net = Net()\n\n    def run(self, trained):\n"
+    held += indent(walk, "    ").replace("net.", "self.net.").replace("MODEL", "trained")
+    paired = survey_of(f"{held}\n" + script("Sampler().run(model)")).unmatched
+    assert paired.endswith("Let it be a copy of the perforated one")
+
+
 @pytest.mark.parametrize("made", ["copy.deepcopy(net)", "Net()"])
 def test_layers_are_paired_with_those_of_a_copy_that_is_made_in_the_function_of_the_model(made: str) -> None:
     build = f"def build():\n    net = Net()\n    slow = {made}\n    return slow, net\n"
@@ -8444,12 +8458,13 @@ BUILT
         ),
         pytest.param("t = Trainer(Net(), data)\nt.held_out = test\nt.train()", True, id="set from outside"),
         pytest.param(
-            "class Own(Trainer):\n    def __init__(self):\n        super().__init__(Net(), data, test)\n\nOwn().train()",
+            "class Own(Trainer):\n    def __init__(s):\n        super().__init__(Net(), data, test)\n\nOwn().train()",
             True,
             id="a subclass",
         ),
         pytest.param(
-            "class Own(Trainer):\n    def __init__(self):\n        Trainer.__init__(self, Net(), None, test)\n\nOwn().train()",
+            "class Own(Trainer):\n    def __init__(self):\n"
+            "        Trainer.__init__(self, Net(), None, test)\n\nOwn().train()",
             True,
             id="a subclass, by the class",
         ),
