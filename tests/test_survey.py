@@ -3640,7 +3640,7 @@ def test_what_a_start_by_constants_rules_out_is_no_way_to_train(
 ) -> None:
     """A function that one call alone runs then notes what it compares with the best, which others only return."""
     plan = plan_of(tmp_path, EITHER.replace("START", start))
-    assert (plan.script.kind, plan.script.score.expression) == (kind, score)
+    assert (plan.script.kind, [one.expression for one in plan.script.scores]) == (kind, [score])
     told = ["which only some ranks compare" in one.message for one in plan.questions]
     assert told == [True] * (kind == "ddp")
 
