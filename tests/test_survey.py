@@ -3634,19 +3634,21 @@ fit(START)
 
 
 @pytest.mark.parametrize(
-    ("start", "kind", "told"),
+    ("start", "kind", "score"),
     [
-        pytest.param("", "dp", "which never falls", id="one process"),
-        pytest.param("world_size=None", "dp", "which never falls", id="that is said"),
-        pytest.param("number, count", "ddp", "which only some ranks compare", id="several"),
+        pytest.param("", "dp", "acc", id="one process"),
+        pytest.param("world_size=None", "dp", "acc", id="that is said"),
+        pytest.param("number, count", "ddp", "best", id="several"),
     ],
 )
 def test_what_a_start_by_constants_rules_out_is_no_way_to_train(
-    tmp_path: Path, start: str, kind: str, told: str
+    tmp_path: Path, start: str, kind: str, score: str
 ) -> None:
+    """A function that one call alone runs then notes what it compares with the best, which others only return."""
     plan = plan_of(tmp_path, EITHER.replace("START", start))
-    assert plan.script.kind == kind
-    assert told in plan.questions[0].message
+    assert (plan.script.kind, [one.expression for one in plan.script.scores]) == (kind, [score])
+    told = ["which only some ranks compare" in one.message for one in plan.questions]
+    assert told == [True] * (kind == "ddp")
 
 
 def test_a_best_so_far_keeps_its_value_in_a_choice_that_goes_on_from_it(tmp_path: Path) -> None:
@@ -6241,6 +6243,18 @@ def test_layers_that_are_paired_with_those_of_another_model_are_told(before: str
     assert ("as line 9 builds it" in unmatched) is ("if args" in before and bool(copy))
 
 
+def test_the_advice_on_layers_that_are_paired_names_the_model_by_its_name_there() -> None:
+    """In another function the copy and the model may go by other names, or the model by none."""
+    walk = "    for a, b in zip(MODEL.parameters(), net.parameters()):\n        b.data = a\n"
+    given = f"def sampled(trained):\n    net = Net()\n{walk.replace('MODEL', 'trained')}\n"
+    paired = survey_of(given + script("sampled(model)")).unmatched
+    assert "`net = copy.deepcopy(trained)`, or of what `trained` holds" in paired
+    held = "class Sampler:\n    def __init__(self):\n        self.net = Net()\n\n    def run(self, trained):\n"
+    held += indent(walk, "    ").replace("net.", "self.net.").replace("MODEL", "trained")
+    paired = survey_of(f"{held}\n" + script("Sampler().run(model)")).unmatched
+    assert paired.endswith("Let it be a copy of the perforated one")
+
+
 @pytest.mark.parametrize("made", ["copy.deepcopy(net)", "Net()"])
 def test_layers_are_paired_with_those_of_a_copy_that_is_made_in_the_function_of_the_model(made: str) -> None:
     build = f"def build():\n    net = Net()\n    slow = {made}\n    return slow, net\n"
@@ -8501,6 +8515,89 @@ def test_a_score_that_waits_for_what_is_ever_none_is_none(asked: str, given: str
     found = survey_of(OF_NONE.replace("ASKED", asked).replace("GIVEN", given).replace("BEFORE", before))
     assert [score.value for score in found.scores] == ["acc"] * measured
     assert not found.validation
+
+
+#: A usual trainer: it validates only where it is built with what to validate by.
+HELD_OUT = """
+import torch
+
+class Trainer:
+    def __init__(self, model, data, held_out=None):
+        self.model = torch.nn.DataParallel(model)
+        self.data, self.held_out = data, held_out
+
+    def train(self):
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+        def run(training):
+            losses = []
+            for x, y in self.data if training else self.held_out:
+                loss = criterion(self.model(x), y)
+                losses.append(loss.item())
+                if training:
+                    loss.backward()
+                    optimizer.step()
+            if not training:
+                total = sum(losses) / len(losses)
+                return total
+
+        for epoch in range(5):
+            run(True)
+            if self.held_out is not None:
+                total = run(False)
+            if self.held_out is None:
+                save(self.model)
+                continue
+            best = min(best, total)
+
+BUILT
+"""
+
+
+@pytest.mark.parametrize(
+    ("built", "measured"),
+    [
+        pytest.param("Trainer(Net(), data, None).train()", False, id="none is given"),
+        pytest.param("Trainer(Net(), data).train()", False, id="by default"),
+        pytest.param("Trainer(Net(), data, held_out=False).train()", True, id="no None"),
+        pytest.param("Trainer(Net(), data, test).train()", True, id="one is given"),
+        pytest.param("Trainer(*args).train()", True, id="what is not known"),
+        pytest.param("Trainer(Net(), **given).train()", True, id="or by a name that is not"),
+        pytest.param(
+            "t = Trainer(Net(), data)\nif big:\n    t = Trainer(Net(), data, test)\nt.train()", True, id="one of two"
+        ),
+        pytest.param("t = Trainer(Net(), data)\nt.held_out = test\nt.train()", True, id="set from outside"),
+        pytest.param(
+            "class Own(Trainer):\n    def __init__(s):\n        super().__init__(Net(), data, test)\n\nOwn().train()",
+            True,
+            id="a subclass",
+        ),
+        pytest.param(
+            "class Own(Trainer):\n    def __init__(self):\n"
+            "        Trainer.__init__(self, Net(), None, test)\n\nOwn().train()",
+            True,
+            id="a subclass, by the class",
+        ),
+        pytest.param("make(Trainer)(Net(), data, test).train()\nTrainer(Net(), data).train()", True, id="handed on"),
+        pytest.param("make(Trainer).train()\nTrainer(Net(), data).train()", True, id="built by another"),
+        pytest.param(
+            "from functools import partial\nmade = partial(Trainer, Net(), None)\nmade(test).train()",
+            True,
+            id="partly given",
+        ),
+    ],
+)
+def test_a_score_that_waits_for_what_no_object_is_built_with_is_none(built: str, measured: bool) -> None:
+    found = survey_of(HELD_OUT.replace("BUILT", built))
+    assert [score.value for score in found.scores] == ["total"] * measured
+    mean = "sum(losses) / len(losses)"
+    assert [name for _, name, _ in found.trained] == [mean] * (not measured)
+    if not measured:
+        named = survey_of(HELD_OUT.replace("BUILT", built), metric=mean)
+        (score,) = named.scores
+        assert score.kept is not None
+        assert (score.known, score.condition, score.kept.noted) == (True, "", True)
+        assert type(score.kept.node).__name__ == "For"  # of the batches: when it begins there is none
 
 
 REFINED = """

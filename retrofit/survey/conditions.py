@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
+from retrofit.survey.branches import left_before
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, exits, last_name, last_of, names_in
+from retrofit.survey.nodes import dotted, exits, last_name, last_of, method_name, names_in, receiver
 from retrofit.survey.parameters import default_of
-from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.settings import is_set_by_name
 
 #: A value of which no more is told than that there is one.
@@ -19,7 +20,9 @@ SOMETHING = object()
 
 def argument_of(function: Scope, call: cst.Call, name: str) -> cst.BaseExpression | None:
     """Return what a call gives to a parameter of a local function, None where it does not say."""
-    number = function.parameters.index(name) - (function.holder is not None)
+    held = receiver(call) if function.name == "__init__" and method_name(call) == function.name else None
+    of_class = dotted(held) not in (None, "self")  # `Base.__init__(self, data)`
+    number = function.parameters.index(name) - (function.holder is not None and not of_class)
     plain: list[cst.BaseExpression] = []
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == name:
@@ -139,55 +142,58 @@ def never_runs(here: Statement, flow: Flow, seen: frozenset[Scope] = frozenset()
     """Whether no call of a function, by the constants that it gives, runs a statement of it, or none of these runs."""
     calls = flow.callers(here.scope) if here.scope not in seen else []
     within = seen | {here.scope}
-    return _asks_for_none(here, flow) or (
+    return is_of_other_objects(here, flow) or (
         bool(calls)
         and all(rules_out(here, call, flow) or never_runs(flow.index.statement(call), flow, within) for call in calls)
     )
 
 
 def is_of_other_objects(here: Statement, flow: Flow) -> bool:
-    """Whether a method runs a statement by no object of the project, by the constants that all are built with.
+    """Whether a method runs a statement by no object of the project, by the constants that all are given.
 
     So one that keeps the lowest score does not ask for a higher one: `if self.mode == "max"`, of `Stopper(mode="min")`.
     """
-    asked = [*flow.index.guards(here.node)] if here.scope.enclosing_class is not None else []
+    if here.scope.enclosing_class is None:
+        return False
+    asked = [*flow.index.guards(here.node), *((one.test, False) for one in left_before(here))]
     names = {name for test, _ in asked for name in names_in(test)}
-    known = {name: value for name in names if (value := _built_with(name, here.scope, flow)) is not SOMETHING}
+    known = {name: value for name in names if (value := _given_to_all(name, here.scope, flow)) is not SOMETHING}
     return bool(known) and any(holds_with(test, known) is (not held) for test, held in asked)
 
 
-def _built_with(name: str, scope: Scope, flow: Flow) -> object:
+def _given_to_all(name: str, scope: Scope, flow: Flow) -> object:
     """Return the constant that an attribute of a method's object has in all objects, `SOMETHING` for any other."""
     holder, _, attribute = name.rpartition(".")
-    given = [b for b in flow.index.bindings if b.target.rpartition(".")[2] == attribute and "." in b.target]
-    if holder != scope.own or scope.enclosing_class is None or len(given) != 1 or given[0].target != name:
-        return SOMETHING
-    maker, parameter = given[0].statement.scope, dotted(given[0].value) or ""
-    calls = flow.callers(maker)
-    whole = parameter in maker.parameters and not flow.index.bound([parameter], maker)
-    if not whole or given[0].item is not None or any(arg.star for call in calls for arg in call.args):
-        return SOMETHING
-    values = {constant(argument_of(maker, call, parameter) or default_of(maker, parameter)) for call in calls}
-    named_too = is_set_by_name(flow, attribute, flow.lineage(scope.enclosing_class)[-1])
-    return values.pop() if len(values) == 1 and not named_too else SOMETHING
-
-
-def _asks_for_none(here: Statement, flow: Flow) -> bool:
-    """Whether a statement runs only where its object has more than the None that the project alone gives it."""
-    asked = [*flow.index.guards(here.node)] if here.scope.enclosing_class is not None else []
-    known = {name: None for test, _ in asked for name in names_in(test) if _is_ever_none(name, here.scope, flow)}
-    return bool(known) and any(holds_with(test, known) is (not held) for test, held in asked)
-
-
-def _is_ever_none(name: str, scope: Scope, flow: Flow) -> bool:
-    """Whether an attribute of a method's object gets None, and no attribute of that name anything else."""
-    holder, _, attribute = name.rpartition(".")
     if holder != scope.own or scope.enclosing_class is None:
-        return False
+        return SOMETHING
     named = [b for b in flow.index.bindings if b.target.rpartition(".")[2] == attribute]
     given = [b for b in named if "." in b.target or b.statement.scope.kind == "class"]
-    return (
-        any(b.target == name for b in given)
-        and all(constant(b.value) is None and b.item is None for b in given)
-        and not is_set_by_name(flow, attribute, flow.lineage(scope.enclosing_class)[-1])
-    )
+    values = {value for b in given for value in _values_of(b, flow)}
+    if len(values) != 1 or SOMETHING in values or all(b.target != name for b in given):
+        return SOMETHING
+    named_too = is_set_by_name(flow, attribute, flow.lineage(scope.enclosing_class)[-1])
+    return SOMETHING if named_too or _is_handed_on(scope.enclosing_class, flow) else values.pop()
+
+
+def _is_handed_on(kind: Scope, flow: Flow) -> bool:
+    """Whether a class, or one that extends it, is given to what may make objects of it by calls that are not seen."""
+    for node in flow.index.nodes_of(cst.Name):
+        given, *around = flow.index.ancestors(node)
+        call = around[0] if isinstance(given, cst.Arg) else None
+        if isinstance(call, cst.Call) and last_name(call.func) not in ("super", "isinstance", "issubclass"):
+            meant = flow.defined(node, flow.index.scope_of(node))
+            if meant is not None and meant.kind == "class" and kind in flow.lineage(meant):
+                return True
+    return False
+
+
+def _values_of(bound: Binding, flow: Flow) -> set[object]:
+    """Return the constants that something gets, by all calls of a function that gives it its parameter."""
+    maker, parameter = bound.statement.scope, dotted(bound.value) or ""
+    if bound.item is not None or parameter not in maker.parameters:
+        return {constant(bound.value) if bound.item is None else SOMETHING}
+    calls = flow.callers(maker)
+    plain = all(flow.called(call) is maker and not any(arg.star for arg in call.args) for call in calls)
+    if not calls or not plain or flow.index.bound([parameter], maker):
+        return {SOMETHING}
+    return {constant(argument_of(maker, call, parameter) or default_of(maker, parameter)) for call in calls}

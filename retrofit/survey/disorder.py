@@ -362,12 +362,17 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> Ite
                 copy, model = index.source.code(other), models[0].target or index.source.code(whole)
                 first = min((index.statement(one.node) for one in anew), key=lambda one: one.order)
                 which = f", as {index.place(first.node)} builds it," if len(anew) < len(there) else ","
+                way = ""
+                if any(first.scope is one.statement.scope for one in models):
+                    way = f", `{copy} = copy.deepcopy({model})`, by a statement of its own behind what builds "
+                    way += f"`{model}`, in the same function"
+                elif first.scope is here.scope:
+                    given = index.source.code(whole)
+                    way = f", `{copy} = copy.deepcopy({given})`, or of what `{given}` holds where that is its wrapper"
                 yield (
                     call,
                     f"{index.place(call)} takes the model's layers for those of `{copy}`{which} which gets no "
-                    f"dendrites, so they would no longer match. Let it be a copy of the perforated one, `{copy} = "
-                    f"copy.deepcopy({model})`, by a statement of its own behind what builds `{model}`, in the same "
-                    "function",
+                    f"dendrites, so they would no longer match. Let it be a copy of the perforated one{way}",
                 )
 
 

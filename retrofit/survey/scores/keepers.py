@@ -366,6 +366,9 @@ def _makers_in(flow: Flow, loop: EpochLoop, function: Scope, candidate: Candidat
     makers = makers_of(flow, node, code_of(index, function))
     if not candidate.written:
         return reaching_makers(index.statement(candidate.node), makers)
+    if all(only_begins(index, b) for b in index.bound([name], function)):  # a list, which is nothing till it is filled
+        filled = makers_of(flow, cst.parse_expression(f"{name}[-1]"), code_of(index, function))
+        makers = filled or makers
     assert isinstance(function.node, cst.FunctionDef)
     last = index.statements_in(function.node.body)[-1]
     ending = {b.statement for b, _ in given_to(index, loop, variable_of(candidate.node), (), last, after=True)}
@@ -504,24 +507,30 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
         apart = [f for f in apart if f in ways]
     for function in validating or apart or ways:
         call, *inner = ways[function]
-        found = _named_in(index, flow, loop, function, metric, owner)
+        found = _named_in(index, flow, loop, function, metric, owner, ways[function][-1])
         if found is not None:
             handed = _handed_back(index, flow, loop, function, call, replace(found, inner=tuple(inner)))
             if handed is not None and not (word and handed.noted):  # which each of its calls would
                 yield function, handed
     for call in index.calls if not (ways or word) else ():
         several = flow.run_by(call) if in_loop(index, loop, call) else []
-        found_in = [_named_in(index, flow, loop, one, metric, owner) for one in several[1:] and several]
+        found_in = [_named_in(index, flow, loop, one, metric, owner, call) for one in several[1:] and several]
         each = [replace(one, call=call, noted=True) for one in found_in if one is not None]
         noted = [one for one in each if kept_score(index, flow, loop, one) is not None]
         if noted and len(noted) == len(several):
             yield several[0], replace(noted[0], beside=tuple(noted[1:]))
 
 
-def _named_in(index: Index, flow: Flow, loop: EpochLoop, function: Scope, metric: str, owner: str) -> Candidate | None:
-    """Return what the user's expression, perhaps with its function before it, is in a function, None for nothing."""
+def _named_in(
+    index: Index, flow: Flow, loop: EpochLoop, function: Scope, metric: str, owner: str, by: cst.Call
+) -> Candidate | None:
+    """Return what the user's expression, perhaps with its function before it, is in a function, None for nothing.
+
+    Args:
+        by: the call that runs the function; where that does not come to says nothing.
+    """
     name = variable_of(cst.parse_expression(metric))
-    places = _places_of(index, metric, function)
+    places = [one for one in _places_of(index, metric, function) if not rules_out(index.statement(one), by, flow)]
     read = [node for node in places if not isinstance(index.parents[node], cst.AssignTarget)]
     returned = index.returned(function)
     parts = [part for value in returned for _, part in returned_parts(index, value)]

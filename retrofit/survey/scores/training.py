@@ -46,14 +46,14 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
         for name, place in _returned(index, flow, loop, trains):
             if making.of(cst.parse_expression(name)) != EVALUATED:
                 found.setdefault(name, (direction_of(name), index.place(place, loop.file)))
-        if not found:
-            last: list[tuple[str, cst.CSTNode]] = [(index.source.code(one), one) for one in _of_last_batch(index, loop)]
-            told = Told(index, flow, loop)
-            shown = [one for scope in trains for one in told.by(scope) if direction_of(one[0])]
-            for name, part in shown or last:
+        last, told = [*_of_last_batch(index, loop)], Told(index, flow, loop)
+        shown = [one for scope in trains for one in told.by(scope) if direction_of(one[0])]
+        alone = [(index.source.code(one), one) for one in last]
+        for ways, which in ((shown, ""), (_means(index, loop, trains, last), ""), (alone, ", of the last batch alone")):
+            for name, part in ways if not found else ():
                 within = in_loop(index, loop, part)
                 if within or (index.scope_of(part) is not loop.scope and can_be_brought(index, flow, loop, name)):
-                    at = f"{index.place(part, loop.file)}{'' if shown else ', of the last batch alone'}"
+                    at = f"{index.place(part, loop.file)}{which}"
                     found.setdefault(name, (direction_of(name) or "min", at))
     return [(name, direction, place) for name, (direction, place) in (found or sums).items()]
 
@@ -87,6 +87,18 @@ def _keys(index: Index, function: Scope, value: cst.BaseExpression) -> Iterator[
     for call, filled in index.method_calls(*FILLS):
         if name and index.scope_of(call) is function and root_of(filled) == name:
             yield from ((repr(arg.keyword.value), arg) for arg in call.args if arg.keyword is not None)
+
+
+def _means(
+    index: Index, loop: EpochLoop, trains: set[Scope], learnt: list[cst.BaseExpression]
+) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield the means of the losses that a function which trains collects from its batches in a list of its own."""
+    names = [*map(index.source.code, learnt)]
+    for added in index.appended:
+        name, function, value = added.target.removesuffix("[-1]"), added.statement.scope, added.value
+        begun = index.bound([name], function) if function in trains and isinstance(value, cst.Call) else []
+        if begun and value is not None and mentions(value, names) and not any(_of_batch(one, loop) for one in begun):
+            yield f"sum({name}) / len({name})", value
 
 
 def _of_last_batch(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.conditions import rules_out
+from retrofit.survey.conditions import never_runs, rules_out
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
@@ -54,14 +54,15 @@ def _averaged(arg: cst.Arg) -> bool:
 
 
 def called_by(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
-    """Return the functions that the epoch loop itself calls, with their calls.
+    """Return the functions that the epoch loop itself calls, with their calls, but for those that never run.
 
     One after which the loop is over, such as a last test, does not count where another one is.
     """
     found: dict[Scope, list[cst.Call]] = {}
     for call in index.calls:
         function = flow.called(call) if in_loop(index, loop, call) else None
-        if function is not None and not is_of_optimizer(flow, function):
+        own = function is not None and not is_of_optimizer(flow, function)
+        if function is not None and own and not never_runs(index.statement(call), flow):
             found.setdefault(function, []).append(call)
     going_on = {f: [call for call in calls if not _is_last(index, loop, call)] for f, calls in found.items()}
     return {f: going_on[f] or calls for f, calls in found.items()}
