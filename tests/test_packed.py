@@ -113,6 +113,16 @@ def test_one_that_ranks_do_not_make_at_the_same_step_is_asked_about(tmp_path: Pa
     assert "hand `acc` over at its end" in asked
 
 
+def test_so_is_one_behind_the_block_that_takes_the_step(tmp_path: Path) -> None:
+    """It comes in turns without a step as well, of which ranks have more or fewer."""
+    head, _, rest = packing("packed.append(x)\ntokens += len(x)\nif tokens >= args.budget:").partition("        loss =")
+    step, _, end = f"        loss ={rest}".partition("        if rank")
+    counted = indent(step, "    ") + "            packed, tokens = [], 0\n            step += 1\n"
+    end = end.replace("        step += 1\n        packed, tokens = [], 0\n", "")
+    asked = question(tmp_path, f"{head}{counted}        if rank{end}")
+    assert "takes a step only as data decide" in asked
+
+
 def test_an_epoch_s_validation_is_handed_over_at_its_end_with_a_note(tmp_path: Path) -> None:
     ends = "acc = validate(model)\nbest = max(best, acc)"
     plan = plan_of(tmp_path, packing(scored="step += 1", ends=ends))

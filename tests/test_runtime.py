@@ -1475,6 +1475,19 @@ def stopped(training: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType
     return training
 
 
+def test_the_first_scores_of_a_start_say_nothing_of_the_rate_of_a_stopped_one(
+    stopped: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library steps its scheduler from the second score of each process on."""
+    monkeypatch.setitem(TRACKER.member_vars, "scheduler_instance", object())
+    stopped._pai.under_way["moves"] = [True] * 4
+    assert stopped._pai_take_up()
+    stopped._pai.rate_moves += [False, False, True]
+    assert stopped._pai_rate_ends()
+    stopped._pai.rate_moves += [False]
+    assert not stopped._pai_rate_ends()
+
+
 def test_a_file_that_the_script_opens_itself_is_one_that_it_goes_on_from(stopped: ModuleType) -> None:
     import torch
 

@@ -5,6 +5,8 @@ Ranks take unlike numbers of steps in an epoch then. The same step alone is one 
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import libcst as cst
 
 from retrofit.knowledge.kinds import Collective
@@ -47,6 +49,9 @@ class Packed:
     def meets_at(self, here: Statement) -> bool:
         """Whether ranks come to a place in the block of the step by the number of steps alone, and so together."""
         tests, within = [test for test, _ in self._index.guards(here.node)], self.step_around(here)
+        held = [self._step, *takewhile(lambda one: isinstance(one.node, (cst.With, cst.Try)), self._step.ancestors)]
+        if not any(one in part.siblings for part in held for one in here.path):
+            return False  # it is met in turns without a step, too
         return self._is_of_steps([one for one in tests if within in self._index.statement(one).path[:-1]], frozenset())
 
     def _is_of_steps(self, nodes: list[cst.BaseExpression], seen: frozenset[str]) -> bool:

@@ -15,6 +15,7 @@ from .inference import _pai_how_to_load
 from .library import _pai_folder
 from .outcome import _pai_counted, _pai_outcome
 from .process import _pai, _pai_of_rank_0, _pai_say
+from .rates import _pai_last_moves
 from .record import _pai_write
 
 
@@ -33,7 +34,7 @@ def _pai_note_score(number: float, net: torch.nn.Module) -> None:
     one = _pai.structures[-1]
     one["epochs"] += 1
     one["best"] = _pai_better(number, one["best"])
-    one["score"], one["moves"] = number, _pai.rate_moves[-GPA.pc.get_n_epochs_to_switch() - 2 :]
+    one["score"], one["moves"] = number, _pai_last_moves()
     one["seconds"] = round(time.monotonic() - _pai.since, 1)
     _pai_write_logbook(net)
 
@@ -55,7 +56,7 @@ def _pai_take_up(*, alone: bool = False) -> bool:
         _pai.under_way = None
         return False
     _pai.structures, _pai.last_score = [known], known.get("score")
-    _pai.rate_moves[:0] = known.get("moves", [])
+    _pai.moves_before = known.get("moves", [])
     _pai.since -= known["seconds"]
     return True
 

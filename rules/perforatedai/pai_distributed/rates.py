@@ -72,13 +72,20 @@ def _pai_rate_ends() -> bool:
     One that rests first, and falls in the end, would else have later structures end at its height, and be compared with
     one that was trained until it had fallen.
     """
-    # Before the first score nothing may have moved yet, and the library steps a scheduler of its own from the second
-    # on (measured); where there was none later, any move counts.
-    first = 2 if GPA.pai_tracker and GPA.pai_tracker.member_vars.get("scheduler_instance") else 1
-    recent = _pai.rate_moves[first:][-GPA.pc.get_n_epochs_to_switch() :] or [any(_pai.rate_moves) or _pai.rate_moved]
+    recent = _pai_last_moves() or [any(_pai.rate_moves) or _pai.rate_moved]  # with no later score, any move counts
     if all(recent) or _pai_knows_its_length():
         return True
     return bool(_pai.switch_time) and _pai_rank() == 0 and "rate ends" in _pai_read("planned")
+
+
+def _pai_last_moves() -> list[bool]:
+    """Say of the last scores that count whether the rate had moved, also of an earlier start of a stopped round.
+
+    Before the first score nothing may have moved yet, and the library steps a scheduler of its own from the second one
+    of a process on (measured).
+    """
+    first = 2 if GPA.pai_tracker and GPA.pai_tracker.member_vars.get("scheduler_instance") else 1
+    return [*_pai.moves_before, *_pai.rate_moves[first:]][-GPA.pc.get_n_epochs_to_switch() :]
 
 
 def _pai_note_rate() -> None:

@@ -112,6 +112,7 @@ class _PaiState:
         highest_rates: the highest that any group of each optimizer had.
         rate_moved: whether the rate of the registered optimizer has moved since the last score.
         rate_moves: the same for each score.
+        moves_before: the same for the last scores of an earlier start of this round, which was stopped.
         rate_kept: whether it was said that a rate is kept.
         asked: what the script has asked on the terminal, and nobody has answered.
         kept: what was said to keep its state.
@@ -218,6 +219,7 @@ class _PaiState:
     highest_rates: WeakKeyDictionary[torch.optim.Optimizer, float] = field(default_factory=WeakKeyDictionary)
     rate_moved: bool = False
     rate_moves: list[bool] = field(default_factory=list)
+    moves_before: list[bool] = field(default_factory=list)
     rate_kept: bool = False
     asked: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
