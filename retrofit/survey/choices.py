@@ -28,7 +28,8 @@ class Choices:
 
     def __init__(self, flow: Flow) -> None:
         self._flow, self._index, self._lookups = flow, flow.index, flow.lookups
-        self._classes: dict[object, list[Scope]] = {}
+        #: What classes names mean, as far as it was asked for: as long as nothing gets further values.
+        self.classes: dict[object, list[Scope]] = {}
 
     def of(
         self,
@@ -127,10 +128,10 @@ class Choices:
         """Return the classes that an expression may mean itself."""
         name = dotted(node)
         meant = node if name is None else self._flow.variable(name, scope)
-        if meant not in self._classes:
-            self._classes[meant] = []  # as it may lead back to itself
-            self._classes[meant] = [one for one in self.of(node, scope) if one.kind == "class"]
-        return self._classes[meant]
+        if meant not in self.classes:
+            self.classes[meant] = []  # as it may lead back to itself
+            self.classes[meant] = [one for one in self.of(node, scope) if one.kind == "class"]
+        return self.classes[meant]
 
     def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object], item: int | None) -> list[Scope]:
         """Return what a call gives that looks something up, or calls a local function that does and returns it."""

@@ -74,6 +74,7 @@ class Flow(Origins):
         self._forwards = {one for one in training if one.name == "forward"}
         self._class_methods = {n for c in holders for n, one in c.inner.items() if decorators(one) & _OF_CLASSES}
         for _ in range(2):  # an object or a parameter may be known only where its holder's methods are, or its callers
+            self.choices.classes.clear()
             unknown = (call for call, function in self._named.items() if function is None)
             found = [(call, self._find_methods(call), self._chosen_to_run(call)) for call in unknown]
             for call, methods, functions in found:
@@ -87,6 +88,7 @@ class Flow(Origins):
             self._passing.clear()
             self._members.clear()
             self.lookups.led_to.clear()
+        self.choices.classes.clear()
         self._known = {}
 
     def fields(self, made: Scope) -> list[str]:
