@@ -661,13 +661,21 @@ def in_order(text: str, *parts: str) -> bool:
         ("torch.nn.DataParallel(model).cuda()", "model.cuda()"),
         ("torch.nn.DataParallel(model).cuda() if there else model", "model.cuda() if there else model"),
         ("model if few else torch.nn.DataParallel(model).cuda()", "model if few else model.cuda()"),
-        ("torch.nn.DataParallel(model) if there else model", "model"),
+        ("torch.nn.DataParallel(model) if there else DDP(model)", "model"),
         ("torch.nn.DataParallel(model).cuda() if there else DDP(model.cpu())", "model.cuda()"),
     ],
 )
 def test_initialisation_moves_inputs_as_the_wrapper_did(tmp_path: Path, wrapper: str, model: str) -> None:
     changed = rewritten(plan_of(tmp_path, script("acc = validate()").replace("DDP(model)", wrapper), BY_ACC))
     assert f"else:\n    model = pai_distributed.on_one_device({model})\n" in changed
+
+
+@pytest.mark.parametrize("model", ["model", "model.to(device)"])
+def test_initialisation_takes_the_bare_model_where_the_script_does(tmp_path: Path, model: str) -> None:
+    wrapper = f"torch.nn.DataParallel({model}) if torch.cuda.device_count() > 1 else {model}"
+    changed = rewritten(plan_of(tmp_path, script("acc = validate()").replace("DDP(model)", wrapper), BY_ACC))
+    chosen = f"pai_distributed.on_one_device({model}) if torch.cuda.device_count() > 1 else {model}"
+    assert f"else:\n    model = {chosen}\n" in changed
 
 
 @pytest.mark.parametrize("name", ["forward", "gather", "scatter"])

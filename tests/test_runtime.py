@@ -2081,6 +2081,22 @@ def test_a_training_that_ends_within_its_first_epoch_ends_with_what_that_has_not
     assert told == [shared]
 
 
+@pytest.mark.parametrize("at_end", [True, False])
+def test_an_error_that_is_raised_at_a_loaders_end_may_be_one_of_a_short_one(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at_end: bool
+) -> None:
+    monkeypatch.setattr(helper, "_pai_rehearsal", str(tmp_path))
+    helper._pai_done.cuts = 1
+    try:
+        try:
+            next(iter(() if at_end else (1,)))
+        finally:
+            raise TypeError("no batch")
+    except TypeError as error:
+        helper._pai_note_if_cut(error)
+    assert (tmp_path / "cut").exists() is at_end
+
+
 @pytest.mark.parametrize(
     ("by_clock", "steps", "cause"),
     [

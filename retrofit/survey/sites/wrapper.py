@@ -137,6 +137,16 @@ class Wrapper(Site):
             return self.index.source.code(choice).replace(self.whole, code, 1)
         return code
 
+    def chosen(self, code: str) -> str:
+        """Return code in the wrapper's place, under its condition where the bare model is taken else."""
+        choice = self.index.parents[self.anchors["whole"]]
+        if self.chain or not isinstance(choice, cst.IfExp):
+            return code
+        ways = {self.index.source.code(one) for one in (choice.body, choice.orelse)}
+        return (
+            self.index.source.code(choice).replace(self.whole, code, 1) if ways == {self.whole, self.operand} else code
+        )
+
     @property
     def keeps(self) -> str:
         """What stands before the wrapper in its statement: `model = `, or `return `."""
