@@ -129,6 +129,57 @@ def test_one_of_several_training_methods_of_a_class_is_chosen(tmp_path: Path) ->
     assert "report_validation_score(val_loss, self.model" in changed
 
 
+TASKS = """
+import argparse
+import torch
+
+class Tasks:
+    def __init__(self, several):
+        self.several = several
+        self.model = self.built()
+
+    def built(self):
+        model = Net()
+        return torch.nn.DataParallel(model) if self.several else model
+PRETRAINS
+TRAINS
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--task", default="train")
+parser.add_argument("--several", action="store_true")
+parser.add_argument("--runs", type=int, default=1)
+args = parser.parse_args()
+for run in range(args.runs):
+    tasks = Tasks(args.several)
+    if args.task == "train":
+        tasks.train()
+    else:
+        tasks.pretrain()
+"""
+TASK = """
+    def train(self):
+        optimizer = torch.optim.Adam(self.model.parameters())
+        for epoch in range(9):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = criterion(self.model(x), y)
+                loss.backward()
+                optimizer.step()
+            val_loss = evaluate(self.model)
+            if val_loss < best:
+                torch.save(self.model.state_dict(), "best.pt")
+"""
+
+
+@pytest.mark.parametrize("task", ["train", "pretrain"])
+def test_so_it_is_where_a_loop_repeats_both(tmp_path: Path, task: str) -> None:
+    """That is around what the other one trains as well, and says nothing of it."""
+    text = TASKS.replace("TRAINS", TASK, 2).replace(f"PRE{TASK}", TASK.replace("train", "pretrain"))
+    changed = rewritten(plan_of(tmp_path, text, Options(model=f"{task}.self.model")))
+    trained = changed[changed.index(f"def {task}(") :]
+    assert trained.index("report_validation_score(val_loss") < trained.find("    def ", 9) % len(trained)
+
+
 def test_trainings_of_which_one_runs_after_the_other_are_no_choice() -> None:
     both = CHOICE.replace("else:\n    train(model, optimizer)", "train(model, optimizer)")
     assert (len(survey_of(both).loops), survey_of(both).trainers) == (2, [])

@@ -50,9 +50,9 @@ class Defaults:
         self._known = options
         self._options: dict[str, list[_Values]] = defaultdict(list)
         self._tests: dict[cst.BaseExpression, _Values] = {}
-        for call, _ in index.method_calls("add_argument"):
-            self._add_option(call)
         self._settings = index.settings.values if options else {}
+        for call, _ in index.method_calls("add_argument"):  # whose defaults may be settings
+            self._add_option(call)
 
     def _add_option(self, call: cst.Call) -> None:
         given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 
 import libcst as cst
 
@@ -91,10 +90,16 @@ def find_hand_overs(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoo
 
 
 def handing_over(index: Index, flow: Flow, signs: Signs, backwards: list[Backward]) -> list[Backward]:
-    """Leave out the backward passes of trainings that hand no score over, where others do: those of a baseline."""
+    """Leave out the backward passes of trainings that hand no score over, where others do: those of a baseline.
+
+    A loop around both, as over repetitions, says nothing of either.
+    """
     hands_over = _handing_over(index, flow, signs)
-    ways = {id(one): flow.enclosing_loops(one.statement) for one in backwards if hands_over is not None}
-    return [one for one in backwards if hands_over and any(map(hands_over, chain(*ways[id(one)])))] or backwards
+    ways = [(one, way) for one in backwards if hands_over for way in flow.enclosing_loops(one.statement)]
+    handing = [(one, [loop for loop in way if hands_over and hands_over(loop)]) for one, way in ways]
+    around = {loop for _, loops in handing for loop in loops[1:]}
+    own = [one for one, loops in handing if loops and loops[0] not in around]
+    return [one for one in backwards if one in own] or backwards
 
 
 def loops_handing_over(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop]) -> list[EpochLoop]:
