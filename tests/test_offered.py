@@ -83,6 +83,25 @@ def test_an_item_that_is_summed_over_batches_is_offered() -> None:
     assert [name for name, _ in survey_of(script("evaluate(model)", before)).measures] == ["hits", "stats['loss']"]
 
 
+def test_a_value_that_is_written_over_lines_is_not_offered() -> None:
+    """A user names no such one, and its text alone is no expression."""
+    before = """
+class Trainer:
+    def run(self, learns=True):
+        total_loss = 0
+        for i, (x, y) in enumerate(loader):
+            loss = cost(model(x), y)
+            if learns:
+                loss.backward()
+            total_loss += loss.item()
+            writer.add_scalar("loss", total_loss /
+                              (i + 1))
+"""
+    found = survey_of(script("Trainer().run()\nTrainer().run(False)", before))
+    assert not any("\n" in name for name, _ in found.measures)
+    assert not any("\n" in name for _, name, _ in found.trained)
+
+
 def test_a_value_whose_name_and_making_tell_nothing_is_not_offered() -> None:
     before = VALIDATE.replace("BATCH", "pass").replace("END", "return n, 2 * n")
     assert survey_of(script("a, b = evaluate(model)", before)).measures == []

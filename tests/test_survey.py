@@ -8296,6 +8296,24 @@ def test_what_runs_in_the_planned_last_turn_alone_is_found(head: str, test: str,
     assert [site.code for site in loop.last_turns] == ([test.partition(" and")[0]] if told else [])
 
 
+@pytest.mark.parametrize(
+    "default", ["Mode.MEAN", "base.rate"], ids=["a member of an enumeration", "an attribute of an object"]
+)
+def test_an_option_may_have_something_of_the_projects_own_as_its_default(default: str) -> None:
+    before = f"""
+import argparse
+class Mode(Enum):
+    MEAN = 1
+class Base:
+    rate = 2
+base = Base()
+parser = argparse.ArgumentParser()
+parser.add_argument("--mode", default={default})
+args = parser.parse_args()
+"""
+    assert len(survey_of(script("acc = validate(model)", before)).scores) == 1
+
+
 LOADS = """
 def measure(number):
     test(torch.load(f"own_{number}.pt"))

@@ -91,7 +91,9 @@ def find_scores(
 
 
 def can_be_named(index: Index, flow: Flow, loops: list[EpochLoop], schedulers: list[Scheduler], metric: str) -> bool:
-    """Whether what a question proposes is not refused as its answer."""
+    """Whether what a question proposes is not refused as its answer, as what goes over several lines is."""
+    if "\n" in metric:
+        return False
     found = find_scores(index, flow, loops, schedulers, metric)
     by_step = any(loop.by_step for loop in loops)
     return not found or any(

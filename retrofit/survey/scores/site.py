@@ -244,8 +244,8 @@ def brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTN
 
 
 def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> bool:
-    """Whether the epoch loop can have that; see `brought`."""
-    return brought(index, flow, loop, metric, of) is not None
+    """Whether the epoch loop can have that; see `brought`. What goes over several lines, a user does not name."""
+    return "\n" not in metric and brought(index, flow, loop, metric, of) is not None
 
 
 def taken_at(score: Score, candidate: Candidate) -> tuple[Statement, cst.Call | None]:
