@@ -926,7 +926,9 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
 
 
 @pytest.mark.parametrize("last", ["kept", "dropped", "dropped, with a worse one before"])
-def test_the_files_are_of_a_structure_that_was_kept(training: ModuleType, last: str) -> None:
+def test_the_files_are_of_a_structure_that_was_kept(
+    training: ModuleType, last: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A dropped one may have the same score, or a higher one that is not clearly better. What it alone has saved stays.
 
     There are those files only once at a time: of two that were dropped those of the later one.
@@ -945,6 +947,8 @@ def test_the_files_are_of_a_structure_that_was_kept(training: ModuleType, last: 
     training._pai.structures = [{"best": 0.50001, "kept": last == "kept"}]
     training._pai_end_with_files(complete=True)
     assert held(*names) == [3 if last == "kept" else 1, 3]
+    told = "own.pt: of what the script has saved, these (1) are of other structures" in capsys.readouterr().out
+    assert told is (last != "kept")
 
 
 def test_what_compiled_code_writes_is_of_the_best_round_as_well(training: ModuleType, tmp_path: Path) -> None:

@@ -320,6 +320,14 @@ def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
             f"What an earlier round has saved ({os.path.relpath(back[0])}{', ...' if back[1:] else ''}) is back in its "
             "place: the last one has saved none of that name, or had no better score"
         )
+    whose = {**dict.fromkeys(here, newest), **{path: aside[path] for path in back}}
+    final = functools.reduce(_pai_better, aside.values(), newest)
+    others = [path for path, best in whose.items() if best != final and os.path.isfile(path)]
+    if others:
+        _pai_say(
+            f"{os.path.relpath(others[0])}{', ...' if others[1:] else ''}: of what the script has saved, these "
+            f"({len(others)}) are of other structures than the final one, which has saved none of their names"
+        )
     for name in () if left else ("files", "first"):
         shutil.rmtree(os.path.join(_pai_folder(), name), ignore_errors=True)
     known = [*_pai_lists(_pai.switch_number), os.path.join(_pai_folder(), "files.json")]
