@@ -19,6 +19,9 @@ _KEY = re.compile(r"^( *)([\w.]+):(?:[ \t]+(\S.*?))?[ \t]*\r?$", re.MULTILINE)
 #: Any key, also within braces.
 _ANY_KEY = re.compile(r"([\w.]+)(?:[\"'][ \t]*:|[ \t]*:(?=\s|$))", re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)#[^\n]*")
+#: What a file takes of groups of files, by hydra's documentation: `defaults:`, and `- trainer: ddp` below.
+_DEFAULTS = re.compile(r"^defaults:[ \t]*\r?\n((?:[ \t]*(?:-[^\n]*)?\r?\n)*)", re.MULTILINE)
+_CHOSEN = re.compile(r"-[ \t]+(?:override[ \t]+)?[\w/]*?(\w+)(?:@[\w.]+)?:[ \t]+([\w.-]+)")
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 #: Words that are no text in YAML, in small letters.
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "null": None, "~": None}
@@ -45,10 +48,12 @@ class Settings(NamedTuple):
         targets: the classes and functions that they name as `_target_`, but for what is only prepared to be made.
         values: by their last keys, the values that they give, each with the keys and the folder that hold it; None
             where one of them is not plain.
+        chosen: by the names of files, the groups of others, with the one that they take of each by default.
     """
 
     targets: Sequence[Target] = ()
     values: Mapping[str, list[tuple[tuple[str, ...], object]] | None] = MappingProxyType({})
+    chosen: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({})
 
 
 NO_SETTINGS = Settings()
@@ -62,11 +67,13 @@ def read_settings(root: Path) -> Settings:
     """
     targets: list[Target] = []
     given: dict[str, list[tuple[tuple[str, ...], object]] | None] = {}
+    chosen: dict[str, list[tuple[str, str]]] = {}
     for path, data in data_files(root, (".yaml", ".yml")):
         around = [(-1, path.parent.name)]  # the keys that hold what is read, with their indentation
         values: dict[tuple[str, ...], str] = {}
         text = _COMMENT.sub("", data.decode(errors="replace"))
         found = _KEY.findall(text)
+        chosen.setdefault(path.stem, []).extend(_CHOSEN.findall("".join(_DEFAULTS.findall(f"{text}\n"))))
         unread = Counter(_ANY_KEY.findall(text)) - Counter(name for _, name, _ in found)
         given.update(dict.fromkeys(unread))
         for indentation, key, value in found:
@@ -82,7 +89,7 @@ def read_settings(root: Path) -> Settings:
                 reference = _REFERENCE.fullmatch(value)
                 named = (path.parent.name, *reference[1].split(".")) if reference else ()
                 targets.append(Target(path.stem, holders[-1], values.get(named, value).strip("\"'")))
-    return Settings(targets, given)
+    return Settings(targets, given, chosen)
 
 
 def _plain(value: str) -> list[object] | None:

@@ -52,6 +52,9 @@ KEYED, UNKEYED = "hydra.utils.instantiate(cfg.agent)", "hydra.utils.instantiate(
 
 Planner = Callable[..., Plan]
 
+#: Of a group of files one is taken by default.
+GROUP = {"conf/agent/one.yaml": "_target_: agent.Agent\n", "conf/agent/two.yaml": "_target_: other.Agent\n"}
+
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Planner:
@@ -81,6 +84,8 @@ def told_of(plan: Plan) -> list[tuple[str, int]]:
         (KEYED, {"conf/train.yaml": "epochs: 9\n", "conf/agent/one.yaml": "_target_: agent.Agent\nwidth: 16\n"}),
         (KEYED, {"conf/train.yaml": f"{CONFIG}test:\n  _target_: other.Agent\n"}),  # under another key
         (UNKEYED, {}),
+        (KEYED, {"conf/train.yaml": "defaults:\n  - _self_\n  - agent: one\n\nepochs: 9\n", **GROUP}),
+        (KEYED, {"conf/train.yaml": "epochs: 9\ndefaults:\n- override /of/agent@agent: one  # of two\n", **GROUP}),
     ],
 )
 def test_what_trains_is_the_class_that_the_settings_name(plan: Planner, made: str, further: dict[str, str]) -> None:
@@ -94,6 +99,8 @@ def test_what_trains_is_the_class_that_the_settings_name(plan: Planner, made: st
     [
         (KEYED, {"conf/train.yaml": "epochs: 9\n"}),
         (KEYED, {"conf/train.yaml": "epochs: 9\n", "conf/a.yaml": CONFIG, "conf/b.yaml": OTHER}),
+        (KEYED, {"conf/train.yaml": "defaults:\n  - _self_\n\nepochs: 9\n", **GROUP}),
+        (KEYED, {"conf/train.yaml": "epochs: 9\n", "conf/other.yaml": "defaults:\n  - agent: one\n", **GROUP}),
         (KEYED, {"conf/train.yaml": CONFIG.replace("agent:", "test:")}),
         (KEYED, {"conf/train.yaml": f"{CONFIG}  _partial_: true\n"}),  # nothing is made
         (UNKEYED, {"conf/train.yaml": f"{CONFIG}test:\n  _target_: other.Agent\n"}),

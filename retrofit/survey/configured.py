@@ -22,14 +22,20 @@ def configured(index: Index) -> dict[cst.BaseExpression, Scope | None]:
     """Return what such a call runs, by what it calls, where the files name just one: None for none of the project's.
 
     Those count that stand under the key that the call names, or any of the project's where it names none, and of them
-    the ones in the file that the script reads, if that has any.
+    the ones in the file that the script reads, or in those that this one takes by default, if there are any.
     """
     found: dict[cst.BaseExpression, Scope | None] = {}
     read = _files_read(index) if index.settings.targets else set()
+    taken = {one for file in read for one in index.settings.chosen.get(file, ())}
     for call in configured_calls(index) if index.settings.targets else ():
         key = _key(call.args[0].value)
         under = [one for one in index.settings.targets if (key == one.key if key else index.at(one.name))]
-        names = {one.name for one in [one for one in under if one.file in read] or under}
+        names = {
+            one.name
+            for one in [one for one in under if one.file in read]
+            or [one for one in under if (one.key, one.file) in taken]
+            or under
+        }
         if len(names) == 1:
             found[call.func] = index.at(names.pop())
     return found
