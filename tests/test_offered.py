@@ -83,6 +83,11 @@ def test_an_item_that_is_summed_over_batches_is_offered() -> None:
     assert [name for name, _ in survey_of(script("evaluate(model)", before)).measures] == ["hits", "stats['loss']"]
 
 
+def test_a_number_that_begins_again_is_no_best() -> None:
+    wrapped = "number = number if number < cycle else number - cycle\nshow(validate(model), number)"
+    assert survey_of(script(wrapped)).scores == []
+
+
 def test_a_value_that_is_written_over_lines_is_not_offered() -> None:
     """A user names no such one, and its text alone is no expression."""
     before = """

@@ -308,8 +308,8 @@ def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpress
         right = value.test.comparisons[0]
         sign = COMPARE.get(type(right.operator))
         kept = value.orelse if code(value.orelse) != best else value.body
-        if sign is None or best not in (code(value.body), code(value.orelse)):
-            return
+        if sign is None or best not in (code(value.body), code(value.orelse)) or mentions(kept, [best]):
+            return  # `number = number if number < 9 else number - 9` keeps no best
         sign = sign if code(value.test.left) == code(kept) else -sign
         sign = sign if kept is value.body else -sign
         yield kept, "max" if sign > 0 else "min"
