@@ -338,6 +338,10 @@ def test_a_folder_that_must_be_new_may_be_known_by_a_name(tmp_path: Path) -> Non
         ),
         pytest.param("remote.mkdir(args.out)", id="of another kind"),
         pytest.param("if os.path.exists('STOP'):\n    raise SystemExit", id="written by somebody else"),
+        pytest.param("if os.path.exists('index'):\n    raise SystemExit\nprint(open('index').read())", id="only read"),
+        pytest.param(
+            "if os.path.exists('index'):\n    raise SystemExit\nprint(open('index', 'rb'))", id="so by its mode"
+        ),
         pytest.param(
             "def ended():\n    return Path('STOP').exists()\nif ended():\n    sys.exit(1)\nPath('done').touch()",
             id="written by somebody else, as a function finds",

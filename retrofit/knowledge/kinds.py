@@ -341,9 +341,11 @@ class WritesPath(Entry):
 
     Attributes:
         file: whether it writes a file.
+        mode: the argument by which it does, as a letter of it says, with its position; none where it always does.
     """
 
     file: bool = False
+    mode: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

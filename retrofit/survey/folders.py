@@ -235,7 +235,12 @@ def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield what a call that writes gets, and the path whose method it is."""
     method, held = method_name(call), receiver(call)
     known = index.knowledge
-    if index.qualified(call.func) in known.named(WritesPath) or method in known.methods(WritesPath):
+    entry = known.named(WritesPath).get(index.qualified(call.func))
+    if entry is not None and entry.mode:
+        mode = next((argument(call, *one) for one in entry.mode.items()), None)
+        if mode is None or (isinstance(mode, cst.SimpleString) and not set("wax+").intersection(mode.raw_value)):
+            return  # it reads
+    if entry is not None or method in known.methods(WritesPath):
         yield from (arg.value for arg in call.args)
         yield from [held] if held is not None and method in known.methods(WritesPath) else []
 
