@@ -925,6 +925,26 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     assert {*os.listdir("PAI")} == {"array_dims.csv", "begun"}
 
 
+def test_the_files_of_a_folder_come_back_into_one_of_its_name(
+    training: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another rank may have made that anew, or the script before its training."""
+    import torch
+
+    os.makedirs("out")
+    torch.save(1, "out/best.pt")
+    end_round(training, 0.5)
+    training._pai.steps = 0
+    os.makedirs("out")
+    training._pai.steps = 1
+    torch.save(2, "out/last.pt")
+    training._pai.structures = [{"best": 0.4, "kept": True}]
+    training._pai_end_with_files(complete=True)
+    assert held("out/best.pt", "out/last.pt") == [1, 2]
+    assert "cannot be moved" not in capsys.readouterr().out
+    assert not os.path.exists("PAI/files")
+
+
 @pytest.mark.parametrize("last", ["kept", "dropped", "dropped, with a worse one before"])
 def test_the_files_are_of_a_structure_that_was_kept(
     training: ModuleType, last: str, capsys: pytest.CaptureFixture[str]

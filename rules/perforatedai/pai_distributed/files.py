@@ -311,8 +311,10 @@ def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
     aside, back, left = _pai_aside(), [], False
     for path, best in aside.items():
         gone = not (path in here and os.path.lexists(path)) or _pai_better(newest, best) != newest
-        if gone and os.path.lexists(_pai_place_for(path)):
-            left = not _pai_move(_pai_place_for(path), path) or left
+        place = _pai_place_for(path)
+        made_anew = os.path.isdir(place) and os.path.isdir(path)  # what it holds comes by itself
+        if gone and os.path.lexists(place) and not made_anew:
+            left = not _pai_move(place, path) or left
             back.append(path)
     _pai_bring_to_last_folder(aside, here, newest)
     if back:
