@@ -129,16 +129,18 @@ def dressed(text: str) -> str:
 
 # ---- layout and order
 
+_BROKEN = (",", "/", "+", "==", "<", ">", "<=", ">=")
+
 
 def wrapped(text: str) -> str:
-    """Begin a new line after each comma in brackets."""
+    """Begin a new line after each comma and operator in brackets."""
     changes, depth, quoted = [], 0, 0
     for token in _tokens(text):
         kind = tokenize.tok_name[token.type]
         quoted += (kind == "FSTRING_START") - (kind == "FSTRING_END")
         if token.type == tokenize.OP and not quoted:
             depth += (token.string in "([{") - (token.string in ")]}")
-            if token.string == "," and depth:
+            if token.string in _BROKEN and depth:
                 changes.append((token.end[0], token.end[1], token.end[1], "\n" + " " * 8))
     return _replaced(text, changes)
 
