@@ -95,8 +95,10 @@ def handing_over(index: Index, flow: Flow, signs: Signs, backwards: list[Backwar
     A loop around both, as over repetitions, says nothing of either.
     """
     hands_over = _handing_over(index, flow, signs)
-    ways = [(one, way) for one in backwards if hands_over for way in flow.enclosing_loops(one.statement)]
-    handing = [(one, [loop for loop in way if hands_over and hands_over(loop)]) for one, way in ways]
+    if hands_over is None:
+        return backwards
+    ways = [(one, way) for one in backwards for way in flow.enclosing_loops(one.statement)]
+    handing = [(one, [*filter(hands_over, way)]) for one, way in ways]
     around = {loop for _, loops in handing for loop in loops[1:]}
     own = [one for one, loops in handing if loops and loops[0] not in around]
     return [one for one in backwards if one in own] or backwards
