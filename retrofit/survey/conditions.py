@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
 
 import libcst as cst
 
@@ -172,19 +174,21 @@ def _given_to_all(name: str, scope: Scope, flow: Flow) -> object:
     if len(values) != 1 or SOMETHING in values or all(b.target != name for b in given):
         return SOMETHING
     named_too = is_set_by_name(flow, attribute, flow.lineage(scope.enclosing_class)[-1])
-    return SOMETHING if named_too or _is_handed_on(scope.enclosing_class, flow) else values.pop()
+    return SOMETHING if named_too or scope.enclosing_class in _handed_on(flow) else values.pop()
 
 
-def _is_handed_on(kind: Scope, flow: Flow) -> bool:
-    """Whether a class, or one that extends it, is given to what may make objects of it by calls that are not seen."""
+@lru_cache(maxsize=1)
+def _handed_on(flow: Flow) -> set[Scope]:
+    """Return the classes that are given to what may make objects of them, or of an heir, by calls that are not seen."""
+    found: set[Scope] = set()
     for node in flow.index.nodes_of(cst.Name):
-        given, *around = flow.index.ancestors(node)
-        call = around[0] if isinstance(given, cst.Arg) else None
-        if isinstance(call, cst.Call) and last_name(call.func) not in ("super", "isinstance", "issubclass"):
+        given, call = islice(flow.index.ancestors(node), 2)
+        if not isinstance(given, cst.Arg) or not isinstance(call, cst.Call):
+            continue
+        if last_name(call.func) not in ("super", "isinstance", "issubclass"):
             meant = flow.defined(node, flow.index.scope_of(node))
-            if meant is not None and meant.kind == "class" and kind in flow.lineage(meant):
-                return True
-    return False
+            found.update(flow.lineage(meant) if meant is not None and meant.kind == "class" else ())
+    return found
 
 
 def _values_of(bound: Binding, flow: Flow) -> set[object]:

@@ -30,12 +30,8 @@ def configured(index: Index) -> dict[cst.BaseExpression, Scope | None]:
     for call in configured_calls(index) if index.settings.targets else ():
         key = _key(call.args[0].value)
         under = [one for one in index.settings.targets if (key == one.key if key else index.at(one.name))]
-        names = {
-            one.name
-            for one in [one for one in under if one.file in read]
-            or [one for one in under if (one.key, one.file) in taken]
-            or under
-        }
+        chosen = [one for one in under if one.file in read] or [one for one in under if (one.key, one.file) in taken]
+        names = {one.name for one in chosen or under}
         if len(names) == 1:
             found[call.func] = index.at(names.pop())
     return found

@@ -201,15 +201,16 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
         if late and any(holder == name or holder.startswith(f"{name}.") for name in names):
             return f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
     built = Holding({origin.node for origin in origins}, flow)
-    for node, owner in puts_in(flow):
-        place = index.statement(node)
+
+    def is_late(place: Statement, node: cst.CSTNode, owner: cst.BaseExpression) -> bool:
         late = sooner(place, node) and any(after_model(place, model, flow, origins) for model in models)
-        if late and built.holds(owner):
+        return late and built.holds(owner)
+
+    for node, owner in puts_in(flow):
+        if is_late(index.statement(node), node, owner):
             return f"`{index.source.code(node)}` puts another layer into it after that, at {index.place(node)}"
     for call, held, node in _changing_methods(flow):
-        place = index.statement(call)
-        late = sooner(place, node) and any(after_model(place, model, flow, origins) for model in models)
-        if late and built.holds(held):
+        if is_late(index.statement(call), node, held):
             return (
                 f"`{index.source.code(call)}` changes its layers after that, at {index.place(call)}. Let that stand "
                 "right behind what builds it"

@@ -67,9 +67,9 @@ def find_frameworks(
         uses = [use for use in _uses(index, library) if _scope(index, use) in reached and not library.engine]
         if uses:
             option = "" if library.wraps else _option(index, flow, uses)
-            if library.optional and not all(map(defaults.leave_out, uses)):
-                option = ""  # which leads to it by default, or may
-            option = "" if options and all(option in one for one in options) else option
+            by_default = library.optional and not all(map(defaults.leave_out, uses))
+            if by_default or (options and all(option in one for one in options)):
+                option = ""  # which leads to it by default, or may, or to all wrappers
             first = next((use for use in uses if isinstance(use, cst.Call)), uses[0])
             beside = [one.node for one in imports if index.file_of(one.scope) is index.file(first)]
             node = beside[0] if beside and library.owns and not option else first

@@ -30,8 +30,8 @@ _TOLD_IN_JOB = ("SLURM_", "OMPI_")
 #: Functions whose last argument tells a GPU, and a GPU that is written down.
 _CHOOSING = ("torch.cuda.set_device", "torch.device")
 _GPU = re.compile(r"[\"']?(?:cuda:)?(\d+)[\"']?")
+#: What gives a variable of the environment its value.
 _SET = re.compile(r"(?:os\.)?environ\[[\"'](\w+)[\"']\]")
-_ITEM = re.compile(r"(?:os\.)?environ\[[\"'](RANK|WORLD_SIZE)[\"']\]")
 
 
 class Numbers:
@@ -102,7 +102,7 @@ class Numbers:
             yield self._told(value, self._index.scope_of(call), variable)
             return
         begun = self._index.statement(call)
-        written = [b for b in self._index.items if (match := _ITEM.fullmatch(b.target)) and match[1] == variable]
+        written = [b for b in self._index.items if (match := _SET.fullmatch(b.target)) and match[1] == variable]
         written = [b for b in written if b.statement.scope is not begun.scope or b.statement.order < begun.order]
         written = [b for b in written if not never_runs(b.statement, self._flow)]
         for one in written:
@@ -181,7 +181,8 @@ class Numbers:
         if asking and others:
             return None
         if asking:
-            variables = {name for one in asking for name in self._asked_by(one)}
+            functions = [function for one in asking if (function := self._flow.called(one)) is not None]
+            variables = {name for one in functions for name in self._asked_by(one)}
             source = "job" if any(one.startswith(_TOLD_IN_JOB) for one in variables) else "environment"
             return self._site(asking[0], source, variable) if self._by_scheduler(variables) else None
         if self._is_strange(node):
@@ -207,13 +208,11 @@ class Numbers:
         asking = [one for one in values if isinstance(one, cst.Call) and self._flow.called(one) in self._asking]
         return asking, not all(one in asking or isinstance(one, cst.Integer) for one in values)
 
-    def _asked_by(self, call: cst.Call) -> set[str]:
+    def _asked_by(self, function: Scope) -> set[str]:
         """Return the variables out of which alone a function makes what it returns, "" among them if not."""
-        function = self._flow.called(call)
-        found = {name for asked in self._asking[function] for name in self._names(asked)} if function else {""}
-        given = [one.value for one, scope in self._index.returns if scope is function and one.value]
-        returned = [part for one in given for part in _parts(_bare(one))]
-        asked = {around for one in self._asking[function] for around in self._index.ancestors(one)} if function else ()
+        found = {name for asked in self._asking[function] for name in self._names(asked)}
+        returned = [part for one in self._index.returned(function) for part in _parts(_bare(one))]
+        asked = {around for one in self._asking[function] for around in self._index.ancestors(one)}
         return found if all(isinstance(one, cst.Integer) or one in asked for one in returned) else {""}
 
     def _names(self, asked: cst.CSTNode) -> set[str]:

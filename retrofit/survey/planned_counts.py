@@ -108,11 +108,9 @@ class _Counts:
         heads = [one.for_in for one in index.ancestors(node) if isinstance(one, cst.BaseComp)]
         tests += [one.test for head in heads for one in head.ifs]
         calls = [test for test in tests if isinstance(test, cst.Call)]
-        parts = [
-            part for one in calls for part in (receiver(one), *(arg.value for arg in one.args)) if part is not None
-        ]
-        names = [(part, self._flow.member(dotted(part) or "", index.scope_of(part))) for part in parts]
-        return any(name not in path and path & self._made_of(part) for part, name in names)
+        parts = [*filter(None, map(receiver, calls)), *(arg.value for one in calls for arg in one.args)]
+        numbers = [one for one in parts if self._flow.member(dotted(one) or "", index.scope_of(one)) in path]
+        return any(path & self._made_of(one) for one in parts if one not in numbers)
 
     def _in_path(self, call: cst.Call, position: int) -> set[Variable]:
         """Return the variables that the path of a file is made of, and those that calls give for such a parameter."""

@@ -339,14 +339,14 @@ def _holding(loops: Sequence[EpochLoop], index: Index) -> list[str]:
 
 def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
     """Say of a script without a sure score what can be named as one."""
-    loops, first = script.loops, next(iter(script.scores), None)
-    sure = len(script.scores) == 1 and first is not None and first.known and not first.unfit[0]
-    sure = sure and first is not None and bool(first.direction or first.against or first.named)
+    loops, only = script.loops, script.scores[0] if len(script.scores) == 1 else None
+    sure = only is not None and only.known and not only.unfit[0] and only.made != TRAINED
+    told = only is not None and bool(only.direction or only.against or only.named)
 
     def fits(metric: str) -> bool:
         return metric.endswith("[...]") or can_be_named(index, flow, loops, script.schedulers, metric)
 
-    if first is None or not sure or first.made == TRAINED:
+    if not (sure and told):
         script.measures = [one for one in find_measures(index, flow, loops) if fits(one[0])]
         script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in loops)), "")
     if any(not one.unfit[0] for one in script.scores):

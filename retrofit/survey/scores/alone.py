@@ -77,7 +77,7 @@ def _given(index: Index, flow: Flow, collectives: Mapping[str, Collective]) -> I
         yield _Given(unquoted(name), here, made)
         bound = [one.statement for one in index.bound([name], here.scope) if one.statement.order <= here.order]
         last = max(bound, key=lambda one: one.order, default=None)
-        if last in here.path and last is not None and isinstance(last.node, cst.For):
+        if last is not None and last in here.path and isinstance(last.node, cst.For):
             yield from (_Given(part, here, made) for part in _walked(last.node.iter))
         if name in here.scope.parameters and not index.bound([name], here.scope) and here.scope not in seen:
             seen.add(here.scope)

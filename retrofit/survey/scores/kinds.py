@@ -140,7 +140,8 @@ class Kinds:
         """
         index = self._index
         node = target_node(index, binding.statement, binding.target)
-        told = self.of(node)[0] in (TEXT, NOTHING) or self.of(node)[0].startswith(ALWAYS)
+        kind = self.of(node)[0]
+        told = kind in (TEXT, NOTHING) or kind.startswith(ALWAYS)
         if direction_of(binding.target) or told:
             return told
         values = self._values.values(node, binding.statement)

@@ -46,6 +46,8 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
         for name, place in _returned(index, flow, loop, trains):
             if making.of(cst.parse_expression(name)) != EVALUATED:
                 found.setdefault(name, (direction_of(name), index.place(place, loop.file)))
+        if found:
+            continue
         last, told = [*_of_last_batch(index, loop)], Told(index, flow, loop)
         shown = [one for scope in trains for one in told.by(scope) if direction_of(one[0])]
         alone = [(index.source.code(one), one) for one in last]

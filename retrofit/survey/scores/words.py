@@ -11,7 +11,8 @@ from retrofit.survey.scopes import Scope, Statement
 
 BEST = re.compile(r"best|lowest|highest|(?<![^\W_])(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
-    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|(?<!loss_)accu(?!_?(loss|err|grad|num|step|iter|batch))|[a-z]*iou|m?ious|[a-z]*f1|f_?(score|measure|beta)|[a-z]*auc|auroc|auprc?|dices?"
+    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|(?<!loss_)accu(?!_?(loss|err|grad|num|step|iter|batch))|[a-z]*iou|m?ious"
+    r"|[a-z]*f1|f_?(score|measure|beta)|[a-z]*auc|auroc|auprc?|dices?"
     r"|dsc|jaccard|psnrs?|[a-z]*ssims?|bleu|rouge|meteor|cider|recall|prec(ision)?|correct|rewards?|r2|kappa|hits?|ndcg"
     r"|mrr|m?ap|(?-i:m?APs)|maph|coco_eval|top|scores?|pck|pesq|stoi|snr|(si)?s[dn]r|exact_match|nmi|ari|pearsonr?|spearmanr?"
     r"|s?rocc|[spk]l?r?cc|mcc|corr)(?![a-z])",

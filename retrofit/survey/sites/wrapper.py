@@ -134,7 +134,7 @@ class Wrapper(Site):
         if self.chain and isinstance(choice, cst.IfExp) and {dotted(choice.body), dotted(choice.orelse)} != {None}:
             if any(isinstance(one, cst.Comparison) for one in nodes_in(choice.test)):
                 return code  # it may be with the number of processes or GPUs, of which the initialisation has one
-            return self.index.source.code(choice).replace(self.whole, code, 1)
+            return self._in_choice(choice, code)
         return code
 
     def chosen(self, code: str) -> str:
@@ -143,9 +143,10 @@ class Wrapper(Site):
         if self.chain or not isinstance(choice, cst.IfExp):
             return code
         ways = {self.index.source.code(one) for one in (choice.body, choice.orelse)}
-        return (
-            self.index.source.code(choice).replace(self.whole, code, 1) if ways == {self.whole, self.operand} else code
-        )
+        return self._in_choice(choice, code) if ways == {self.whole, self.operand} else code
+
+    def _in_choice(self, choice: cst.IfExp, code: str) -> str:
+        return self.index.source.code(choice).replace(self.whole, code, 1)
 
     @property
     def keeps(self) -> str:

@@ -89,16 +89,21 @@ def _pai_trains() -> bool:
     return bool(trains) and not _pai.of_library and torch.utils.data.get_worker_info() is None
 
 
+def _pai_path_of(file: Any) -> str | None:
+    """The whole path of a file, or of one that is opened; None where it has none, as one in memory."""
+    path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
+    return os.path.abspath(os.fsdecode(path)) if isinstance(path, (str, os.PathLike)) else None
+
+
 def _pai_note_file(file: Any, *, stays: bool = False) -> None:
     """Note a file, or the path of one, before the script saves in it; what was there before the first round is kept.
 
     Args:
         stays: the script is to find it there all the same, as to rename it.
     """
-    file = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
-    if not _pai_trains() or not isinstance(file, (str, os.PathLike)):
+    if not _pai_trains() or (path := _pai_path_of(file)) is None:
         return
-    path, save = os.path.abspath(os.fsdecode(file)), os.path.join(os.path.realpath(_pai_folder()), "")
+    save = os.path.join(os.path.realpath(_pai_folder()), "")
     with _pai_noting:
         if path in _pai.files or os.path.join(os.path.realpath(os.path.dirname(path)), "").startswith(save):
             return

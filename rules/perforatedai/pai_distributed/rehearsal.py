@@ -59,11 +59,10 @@ def _pai_note_error(kind: type[BaseException], error: BaseException, trace: Any)
 
 def _pai_note_if_cut(error: BaseException | None) -> None:
     """Note that short loaders may be at fault for an error, where it is of such a kind, or raised at a loader's end."""
-    if isinstance(error, _pai_of_data) or type(error) is RuntimeError:
-        _pai_note_cut()
-    while error is not None and not isinstance(error, StopIteration):
-        error = error.__context__
-    if error is not None:
+    cut = isinstance(error, _pai_of_data) or type(error) is RuntimeError
+    while error is not None and not cut:
+        cut, error = isinstance(error, StopIteration), error.__context__
+    if cut:
         _pai_note_cut()
 
 

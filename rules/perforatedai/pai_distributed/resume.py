@@ -19,7 +19,7 @@ import torch
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
-from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file
+from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file, _pai_path_of
 from .late import _pai_give_late
 from .layers import _pai_are_equal, _pai_unwrap
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
@@ -334,9 +334,8 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         if "weights_only" in keywords or not _pai_is_of_training(f):
             raise
         loaded = _pai_torch_load(f, *arguments, **keywords, weights_only=False)
-    path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
-    if not _pai.steps and isinstance(path, (str, os.PathLike)):
-        _pai.read.add(os.path.abspath(path))
+    if not _pai.steps and (path := _pai_path_of(f)) is not None:
+        _pai.read.add(path)
     if not isinstance(f, (str, os.PathLike)) or torch.utils.data.get_worker_info() is not None:
         return loaded
     # What it reads before its model has the newest switch, that has undone where it went into the model.

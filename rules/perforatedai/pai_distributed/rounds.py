@@ -196,8 +196,9 @@ def _pai_end_before_group(group: Any = None) -> None:
 
 
 for _pai_module in list(sys.modules.values()):  # those that have imported it by its name as well
-    if vars(_pai_module).get("destroy_process_group") is _pai_destroy_group:
-        vars(_pai_module)["destroy_process_group"] = _pai_end_before_group
+    _pai_names = getattr(_pai_module, "__dict__", {})
+    if _pai_names.get("destroy_process_group") is _pai_destroy_group:
+        _pai_names["destroy_process_group"] = _pai_end_before_group
 
 
 def _pai_from_the_start(planned: Any) -> Any:
