@@ -868,7 +868,10 @@ def held(*names: str) -> list[Any]:
 
 
 def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: ModuleType, tmp_path: Path) -> None:
-    """Those that it has saved, however, until the end: there are those of the round with the best score."""
+    """Those that it has saved, however, until the end: there are those of the round with the best score alone.
+
+    The others are still found by name, as where code behind the training loop reads the last epoch's.
+    """
     import torch
 
     training._pai.steps = 0
@@ -918,11 +921,16 @@ def test_a_round_finds_the_files_of_the_script_as_the_first_one_did(training: Mo
     torch.save(3, "last.pt")
     training._pai.structures = [{"best": 0.6, "kept": True}]
     training._pai_end_with_files(complete=True)
-    assert held("two.pt") == [2], "no other round has saved it"
-    assert [Path(f"checkpoint-{number}/rank/state.txt").read_text() for number in (1, 2)] == ["1", "2"]
-    assert held(*names) == [1, 1, 1, 3, 3]
-    assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["1", "12"]
-    assert {*os.listdir("PAI")} == {"array_dims.csv", "begun"}
+    assert held("two.pt", *names) == [None, 0, None, None, 3, None], "the best round has saved last.pt alone"
+    assert held(*(f"PAI/others/{name}" for name in ("two.pt", *names))) == [2, 1, 1, 1, None, None]
+    assert not os.path.lexists("to.pt")
+    assert not os.path.exists("checkpoint-1")
+    assert Path("PAI/others/checkpoint-2/rank/state.txt").read_text() == "2"
+    assert [Path(name).read_text() for name in ("list.json", "log.txt")] == ["0", "12"]
+    assert {*os.listdir("PAI")} == {"array_dims.csv", "begun", "others"}
+    training._pai.complete = True
+    assert torch.load("two.pt") == 2
+    assert not os.path.exists("best.pt")
 
 
 def test_the_files_of_a_folder_come_back_into_one_of_its_name(
@@ -940,7 +948,7 @@ def test_the_files_of_a_folder_come_back_into_one_of_its_name(
     torch.save(2, "out/last.pt")
     training._pai.structures = [{"best": 0.4, "kept": True}]
     training._pai_end_with_files(complete=True)
-    assert held("out/best.pt", "out/last.pt") == [1, 2]
+    assert held("out/best.pt", "out/last.pt", "PAI/others/out/last.pt") == [1, None, 2]
     assert "cannot be moved" not in capsys.readouterr().out
     assert not os.path.exists("PAI/files")
 
@@ -949,13 +957,13 @@ def test_the_files_of_a_folder_come_back_into_one_of_its_name(
 def test_the_files_are_of_a_structure_that_was_kept(
     training: ModuleType, last: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dropped one may have the same score, or a higher one that is not clearly better. What it alone has saved stays.
+    """A dropped one may have the same score, or a higher one that is not clearly better. What it alone has saved goes.
 
     There are those files only once at a time: of two that were dropped those of the later one.
     """
     import torch
 
-    names = ("best.pt", "own.pt")
+    names = ("best.pt", "own.pt", "PAI/others/own.pt")
     torch.save(1, "best.pt")
     end_round(training, 0.5)
     if "worse" in last:
@@ -966,7 +974,7 @@ def test_the_files_are_of_a_structure_that_was_kept(
     torch.save(3, "own.pt")
     training._pai.structures = [{"best": 0.50001, "kept": last == "kept"}]
     training._pai_end_with_files(complete=True)
-    assert held(*names) == [3 if last == "kept" else 1, 3]
+    assert held(*names) == ([3, 3, None] if last == "kept" else [1, None, 3])
     told = "own.pt: of what the script has saved, these (1) are of other structures" in capsys.readouterr().out
     assert told is (last != "kept")
 
@@ -1071,12 +1079,12 @@ def save_in(folder: str, number: int) -> None:
     ("folders", "found"),
     [
         (["out_11_05", "out_11_17", "out_12_00"], 2),  # each start's own: behind the loop the last one's is read
-        (["out_11_05", "out_11_17", "log_12_00"], 3),
-        (["seed_1/a", "seed_1/b", "seed_1/c"], 3),
+        (["out_11_05", "out_11_17", "log_12_00"], None),
+        (["seed_1/a", "seed_1/b", "seed_1/c"], None),
     ],
 )
 def test_in_the_end_a_folder_with_the_time_in_its_name_has_the_best_files(
-    training: ModuleType, folders: list[str], found: int
+    training: ModuleType, folders: list[str], found: int | None
 ) -> None:
     for number, (folder, score) in enumerate(zip(folders[:2], (0.4, 0.5), strict=True), 1):
         save_in(folder, number)
@@ -1084,7 +1092,9 @@ def test_in_the_end_a_folder_with_the_time_in_its_name_has_the_best_files(
     save_in(folders[2], 3)
     training._pai.structures = [{"best": 0.3, "kept": True}]
     training._pai_end_with_files(complete=True)
-    assert held(*(f"{folder}/best.pt" for folder in folders)) == [1, 2, found]
+    assert held(*(f"{folder}/best.pt" for folder in folders)) == [None, 2, found]
+    assert held(f"PAI/others/{folders[0]}/best.pt", f"PAI/others/{folders[2]}/best.pt") == [1, None if found else 3]
+    assert not os.path.exists(folders[0])
 
 
 def test_in_the_end_folders_of_one_round_that_are_named_alike_keep_their_files(training: ModuleType) -> None:
@@ -1094,7 +1104,7 @@ def test_in_the_end_folders_of_one_round_that_are_named_alike_keep_their_files(t
     save_in("fold_3", 3)
     training._pai.structures = [{"best": 0.3, "kept": True}]
     training._pai_end_with_files(complete=True)
-    assert held(*(f"fold_{number}/best.pt" for number in (1, 2, 3))) == [1, 2, 3]
+    assert held(*(f"fold_{number}/best.pt" for number in (1, 2, 3)), "PAI/others/fold_3/best.pt") == [1, 2, None, 3]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ Each round trains its structure from the beginning. A checkpoint that an earlier
 the script resume from it, take its task for done, or compare with what another structure has come to. So what a round
 has saved, and what else it has written anew, is set aside in SAVE/files when it ends, and what was there before the
 first one is back in its place. When training is complete, the files are those of the round with the best score whose
-structure was kept, as best_model.pt is, and what other rounds alone have saved.
+structure was kept, as best_model.pt is. What other rounds alone have saved is in SAVE/others then: beside those files
+it would pass for the final structure's, as a later epoch's or a higher score's.
 """
 
 import contextlib
@@ -36,7 +37,11 @@ _pai_of_loggers = {"wandb", "mlruns"}
 
 
 def _pai_place_for(path: Any, kind: str = "files") -> str:
-    """Where a file of the script's is set aside; of kind "first", one that was there before the first round."""
+    """Where a file of the script's is set aside.
+
+    Args:
+        kind: "files" of rounds, until the end; "first", of before the first round; "others", what is no final one's.
+    """
     name = _pai_name(path)
     outside = "__outside__" if os.path.isabs(name) else ""
     return os.path.join(_pai_folder(), kind, outside, os.path.splitdrive(name)[1].lstrip(os.sep))
@@ -205,14 +210,18 @@ def _pai_is_of_script(path: str) -> bool:
 def _pai_find_file(file: Any) -> None:
     """Let the script have a file as it trains that its round has not saved yet, as it is set aside: the best so far.
 
-    Whether it is there before that, as for a script that would resume, is as in the first round.
+    Whether it is there before that, as for a script that would resume, is as in the first round. When training is
+    complete it has any file by name, as one that it names by the last round's epochs.
     """
-    if not isinstance(file, (str, os.PathLike)) or os.path.lexists(file) or not (_pai.switch_time and _pai_trains()):
+    if not isinstance(file, (str, os.PathLike)) or os.path.lexists(file):
         return
-    place = _pai_place_for(os.fsdecode(file))
+    if not _pai.complete and not (_pai.switch_time and _pai_trains()):
+        return
+    place = _pai_place_for(os.fsdecode(file), "others" if _pai.complete else "files")
     if os.path.isfile(place):
         _pai_note_file(file)
-        shutil.copy2(place, file)
+        shutil.copy2(place, own := f"{os.fsdecode(file)}.{_pai_rank()}")
+        os.replace(own, file)  # at once: other ranks may look for it as well
 
 
 def _pai_follow_file(event: str, source: str, target: str) -> None:
@@ -286,17 +295,15 @@ def _pai_end_with_files(*, complete: bool) -> None:
     _pai.files = {}
 
 
-def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], newest: float) -> None:
+def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], best: float) -> set[str]:
     """Have the best files also in the folder of the last round, where each start makes one with the time in its name.
 
     The script reads them there when its training is over. Of folders that are named alike but for numbers it is the
     one that the best round has used, where that and the last round have used one each.
+
+    Returns:
+        The files of the last round's folder that are of the best one now.
     """
-    if not aside:
-        return
-    best = functools.reduce(_pai_better, aside.values())
-    if _pai_better(newest, best) == newest:
-        return
     found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     for path in {**here, **aside}:
         folder, name = os.path.split(path)
@@ -305,38 +312,60 @@ def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], ne
             of_best.append(path)
         elif path in here and path not in aside and os.path.isfile(path):
             of_last.append(path)
+    brought = set()
     for of_last, of_best in found.values():
         if len(of_last) == len(of_best) == 1:
             shutil.copy2(*of_best, *of_last)
+            brought.update(of_last)
             last, best_one = os.path.relpath(of_last[0]), os.path.relpath(of_best[0])
             _pai_say(f"{last} is now what the round with the best score has saved as {best_one}")
+    return brought
 
 
 def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
     aside, back, left = _pai_aside(), [], False
-    for path, best in aside.items():
-        gone = not (path in here and os.path.lexists(path)) or _pai_better(newest, best) != newest
+    best = functools.reduce(_pai_better, aside.values(), newest)
+    final = {} if newest != best else here
+    others = [
+        path
+        for path, one in aside.items()
+        if one != best and path not in final and _pai_set_other_aside(_pai_place_for(path), path)
+    ]
+    for path in (path for path, one in aside.items() if one == best):
         place = _pai_place_for(path)
         made_anew = os.path.isdir(place) and os.path.isdir(path)  # what it holds comes by itself
+        gone = newest != best or path not in here or not os.path.lexists(path)
         if gone and os.path.lexists(place) and not made_anew:
             left = not _pai_move(place, path) or left
             back.append(path)
-    _pai_bring_to_last_folder(aside, here, newest)
+    if newest != best:
+        own = _pai_bring_to_last_folder(aside, here, best) | {*back}
+        others += [path for path in here if path not in own and _pai_set_other_aside(path, path)]
+    others = list(dict.fromkeys(others))
     if back:
         _pai_say(
             f"What an earlier round has saved ({os.path.relpath(back[0])}{', ...' if back[1:] else ''}) is back in its "
             "place: the last one has saved none of that name, or had no better score"
         )
-    whose = {**dict.fromkeys(here, newest), **{path: aside[path] for path in back}}
-    final = functools.reduce(_pai_better, aside.values(), newest)
-    others = [path for path, best in whose.items() if best != final and os.path.isfile(path)]
     if others:
+        place = os.path.relpath(os.path.join(_pai_folder(), "others"))
         _pai_say(
             f"{os.path.relpath(others[0])}{', ...' if others[1:] else ''}: of what the script has saved, these "
-            f"({len(others)}) are of other structures than the final one, which has saved none of their names"
+            f"({len(others)}) are of other structures than the final one, which has saved none of their names: they "
+            f"are set aside in {place}"
         )
     for name in () if left else ("files", "first"):
         shutil.rmtree(os.path.join(_pai_folder(), name), ignore_errors=True)
     known = [*_pai_lists(_pai.switch_number), os.path.join(_pai_folder(), "files.json")]
     for path in () if left else filter(os.path.exists, known):
         os.remove(path)
+
+
+def _pai_set_other_aside(place: str, path: str) -> bool:
+    """Set a file aside that is not the final structure's, from where it is now, and have that of before back."""
+    if not os.path.lexists(place) or (os.path.isdir(place) and not os.path.islink(place)):
+        return False
+    moved = _pai_move(place, _pai_place_for(path, "others"))
+    if moved and os.path.lexists(first := _pai_place_for(path, "first")):
+        _pai_move(first, path)
+    return moved
