@@ -604,6 +604,7 @@ KNOWN = "net = Net.from_pretrained('out')"
             id="of files that are made of constants",
         ),
         pytest.param("Net()", anew(before=KNOWN), [], id="before the training"),
+        pytest.param("Net()", anew(before=f"if sys.argv[1:]:\n        {KNOWN}; return"), [11], id="instead of it"),
         pytest.param("Net()", anew(after="tokens = Tokens.from_pretrained('out')"), [], id="of another class"),
         pytest.param("Net()", OWN.replace("BUILT", "torch.load(path)") + anew(after=KNOWN), [], id="a whole file"),
         pytest.param(

@@ -22,6 +22,7 @@ from retrofit.survey.order import (
     beside_training,
     leading_to,
     runs_always,
+    runs_instead,
 )
 from retrofit.survey.origins import Origin
 from retrofit.survey.paths import is_same
@@ -302,7 +303,7 @@ def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spaw
         same = not kinds.isdisjoint(_meant(held, flow))
         if path is None or not (same or (index.qualified(held) in of_any and _is_among(path, saved, flow))):
             continue
-        if apart_from_training(place, loops, flow):
+        if apart_from_training(place, loops, flow) or runs_instead(place, loops, flow):
             apart.append((call, path))
         elif call in built:
             starts.append(path)
