@@ -125,6 +125,7 @@ LENDING = {
     "nets/always": "optimizer = None\n",
     "nets/small/__init__": (
         "import typing\nif typing.TYPE_CHECKING:\n    from .model import Small, Tiny\n    from .old import Old\n"
+        "def __getattr__(name):\n    return find(name)\n"
     ),
     "nets/small/model": "from ..base import fit\noptimizer = None\n",
     "nets/small/old": TRAINS,
@@ -167,6 +168,15 @@ def test_what_is_not_asked_of_such_a_package_is_no_neighbour(tmp_path: Path) -> 
     write(tmp_path, files)
     found = load_project(tmp_path / "main.py", "main.py").neighbours["nets.base"]
     assert {one.shown for one in found} == {"nets/convert.py", "test.py"}
+
+
+def test_a_package_with_imports_for_annotations_alone_has_neighbours(tmp_path: Path) -> None:
+    package = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .base import fit\n"
+    again = "from nets.base import fit\ndef run():\n    fit()\n"
+    files = {"main": "from nets.base import fit\n", "nets/__init__": package, "nets/base": TRAINS, "nets/again": again}
+    write(tmp_path, {**files, "tune": "from nets.again import run\nrun()\n"})
+    found = load_project(tmp_path / "main.py", "main.py").neighbours["nets.base"]
+    assert [one.shown for one in found] == ["tune.py"]
 
 
 def test_what_a_module_imports_for_type_checkers_is_followed(tmp_path: Path) -> None:
