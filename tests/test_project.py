@@ -185,6 +185,17 @@ def test_what_a_module_imports_for_type_checkers_is_followed(tmp_path: Path) -> 
     assert modules(tmp_path / "main.py").keys() == {"engine", "trainer"}
 
 
+@pytest.mark.parametrize("line", ["import pack as p", "from above import (\n    other,\n    pack as p,\n)"])
+def test_files_that_ask_a_package_for_what_trains_use_it(tmp_path: Path, line: str) -> None:
+    asking = {"a": f"{line}\ndef run():\n    p.train()\n", "d": "import pack\npack.log()\n"}
+    made = {"pack/__init__": "from .c import log\nfrom .b import train\n", "pack/b": TRAINS, "pack/c": ""}
+    above = "above." if "above" in line else ""
+    files = {"main": "import a\nimport d\na.run()\n", **asking}
+    files |= {f"{above.replace('.', '/')}{name}": text for name, text in made.items()}
+    write(tmp_path, {**files, "above/__init__": "", "above/other": ""})
+    assert {"a", f"{above}pack", f"{above}pack.b"} == modules(tmp_path / "main.py").keys() - {"above"}
+
+
 def test_files_that_say_nothing_of_training_count_only_where_they_pass_on_what_does(tmp_path: Path) -> None:
     write(
         tmp_path,
