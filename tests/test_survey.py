@@ -6072,6 +6072,14 @@ class Net(torch.nn.Module):
         self.number = number
 
 
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+
+    def prepare(self):
+        self.critic = torch.nn.Linear(3, 1)
+
+
 def run(model):
 """
 
@@ -6084,6 +6092,7 @@ def run(model):
         pytest.param("model.choose(0)", "", id="a layer that is there"),
         pytest.param("model.resize_token_embeddings(10)", "", id="no layer, by a library's word for one"),
         pytest.param("Net().resize(10)", "", id="of another one"),
+        pytest.param("Trainer(model).prepare()", "", id="of what holds it"),
     ],
 )
 @pytest.mark.parametrize("late", [True, False], ids=["late", "behind what builds it"])
