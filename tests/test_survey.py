@@ -8627,6 +8627,51 @@ def test_a_score_that_waits_for_what_no_object_is_built_with_is_none(built: str,
         assert type(score.kept.node).__name__ == "For"  # of the batches: when it begins there is none
 
 
+#: A training that collects something of each batch, and tells nothing else of itself.
+COLLECTING = """
+import torch
+
+def pack(loss, count):
+    return {"loss": loss.item(), "count": count}
+
+def train(model):
+    history = []
+    for step, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        history.append(loss.item())
+
+model = torch.nn.DataParallel(Net())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(5):
+    train(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("collected", "offered"),
+    [
+        pytest.param("history.append(loss.item())", True, id="a number"),
+        pytest.param("history.append(loss.detach().cpu())", True, id="a tensor of one"),
+        pytest.param("history.append(float(gathered(loss)))", True, id="a number of a call"),
+        pytest.param("history.append(pack(loss, len(x)))", False, id="a dict by a function"),
+        pytest.param("history.append(dict(loss=loss.item()))", False, id="a dict"),
+        pytest.param(
+            "history.append(loss.item())\n        if step % 9 == 8:\n            history.clear()",
+            False,
+            id="emptied between",
+        ),
+    ],
+)
+def test_the_mean_of_what_a_training_collects_is_offered_where_all_of_it_is_numbers(
+    collected: str, offered: bool
+) -> None:
+    found = survey_of(COLLECTING.replace("history.append(loss.item())", collected))
+    mean = "sum(history) / len(history)"
+    assert [name for _, name, _ in found.trained] == [mean if offered else "loss"]
+
+
 REFINED = """
 import copy
 import torch
