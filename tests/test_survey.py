@@ -4194,6 +4194,7 @@ def test_a_model_that_is_built_anew_for_a_test_is_told() -> None:
     [
         ("net = DDP(net)\nreturn measured(net)", "acc = helper(model)", 1),
         ("net = DDP(net)\nreturn net", "net = helper(model)\nacc = measured(net)", 2),  # for whoever calls it
+        ("net = DDP(net)\nreturn 1, {'net': net}", "acc = measured(helper(model))", 2),
         ("global model\nmodel = DDP(net)", "helper(model)\nacc = measured(model)", 2),
         ("net = DDP(net)\nholder.net = net\nreturn 1", "acc = helper(model)", 2),  # for whoever has that
         ("net = DDP(net)\nreturn Held(net)", "acc = measured(helper(model))", 2),
@@ -6906,6 +6907,15 @@ def test_optimizer_that_another_method_builds_anew_in_the_loop(wrapper: str, lat
     assert (found.late_optimizer is not None) == late
 
 
+def test_optimizer_that_comes_anew_as_one_of_several_values_is_that_one() -> None:
+    make = "def make(net, x):\n    return x, torch.optim.SGD(net.parameters(), lr=0.1)\n"
+    text = script(before=f"{make}x, optimizer = make(model, 0)\n").replace(
+        "    for x, y in loader:",
+        "    if epoch == 5:\n        x, optimizer = make(model, 1)\n    for x, y in loader:",
+    )
+    assert [one.target for one in survey_of(text).rebuildings] == ["optimizer"]
+
+
 @pytest.mark.parametrize("build", ["torch.optim.Adam(model.parameters())", "make(model)"])
 def test_optimizer_that_is_built_anew_at_a_turn_of_the_loop_is_handed_over_there_too(build: str) -> None:
     make = "def make(net):\n    return torch.optim.SGD(net.parameters(), lr=0.1)\n"
@@ -8005,6 +8015,8 @@ def test_loop_of_an_evaluation_that_shares_the_step_of_training_is_no_training()
         ("args.local_rank == -1 and args.check", "args.local_rank == -1"),
         ("args.check and world_size == 1", "world_size == 1"),
         ("args.local_rank == -1 or args.check", ""),
+        ("args.local_rank == -1 and (args.check or args.late)", "args.local_rank == -1"),
+        ("args.check and (args.late or args.local_rank == -1)", ""),
         ("args.local_rank in [-1, 0]", ""),
         ("epoch % 5 == 1", ""),
     ],

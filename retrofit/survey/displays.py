@@ -49,6 +49,13 @@ def item_of(node: cst.BaseExpression, item: int) -> cst.BaseExpression | None:
     return elements[item].value
 
 
+def items_of(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what a display holds, what displays in it hold among that; anything else by itself."""
+    if not isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
+        return [node]
+    return [part for one in node.elements for part in items_of(one.value)]
+
+
 def written(made: cst.BaseExpression, key: str) -> Iterator[cst.BaseExpression]:
     """Yield what a display has by a key."""
     if isinstance(made, cst.Dict):

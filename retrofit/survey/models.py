@@ -11,6 +11,7 @@ from retrofit.survey.branches import exclude_each_other, given_before, meeting
 from retrofit.survey.building import last_of_building, needing
 from retrofit.survey.conditions import leaves_if, rules_out
 from retrofit.survey.constructions import optimizer_statements
+from retrofit.survey.displays import items_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
@@ -245,7 +246,8 @@ def for_itself(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
     kept = [
         b.value for b in (*index.bindings, *index.items) if b.statement.scope is scope and not b.target.isidentifier()
     ]
-    leaving = [*index.returned(scope), *(value for value in kept if value is not None)]
+    returned = [one for value in index.returned(scope) for one in items_of(value)]
+    leaving = [*returned, *(value for value in kept if value is not None)]
     holding = (one for value in leaving for one in nodes_in(value) if isinstance(one, cst.Call))
     held = any(flow.class_made(one) is not None and mentions(one, [name]) for one in holding)
     made = wrapped_origins(wrapper, flow)

@@ -84,9 +84,11 @@ def find_optimizers(
             [origin] if index.scope_of(origin.node) in beside else _at_the_calls(flow, origin, model, near, shared)
         )
     ]
+    targets: dict[cst.Call, str] = {}
     for origin in dict.fromkeys(made_at):
         assert isinstance(origin.node, cst.Call)
-        by_target.setdefault(target_of(index, origin.node, origin.item), []).append(origin.node)
+        targets[origin.node] = target_of(index, origin.node, origin.item)
+        by_target.setdefault(targets[origin.node], []).append(origin.node)
     chosen = _chosen(index, flow, by_target) if len(by_target) > 1 else None
     if chosen is not None:
         by_target = {chosen.target: [call for calls in by_target.values() for call in calls]}
@@ -140,7 +142,7 @@ def find_optimizers(
             mine[0].optimizer = optimizer
             for step in mine[0].steps:
                 step.removed = True
-        _place(flow, optimizer, calls, others, loops, handover, in_process)
+        _place(flow, optimizer, {one: targets[one] for one in calls}, others, loops, handover, in_process)
         if later or chosen is not None:
             optimizer.anchors["made"] = later[-1].node if chosen is None else chosen.statement.node
         found.append(optimizer)
@@ -185,7 +187,7 @@ def _may_be(flow: Flow, value: cst.BaseExpression, scope: Scope) -> set[cst.Base
 def _place(
     flow: Flow,
     optimizer: Optimizer,
-    calls: list[cst.Call],
+    calls: dict[cst.Call, str],
     others: list[Statement],
     loops: list[EpochLoop],
     handover: frozenset[str],
@@ -194,7 +196,7 @@ def _place(
     """Tell after which statement an optimizer is there, and where it is built again.
 
     Args:
-        calls: its constructions.
+        calls: its constructions, with the variable that gets the value of each.
         others: the statements that give its variable another value.
     """
     index, leading, bodies = flow.index, leading_to(loops, flow), {loop.statement for loop in loops}
@@ -214,7 +216,7 @@ def _place(
         anchor = inner  # built anew in the block that trains
     optimizer.anchors["made"] = anchor.node
     elsewhere = [one for one in calls if index.statement(one) in made and index.statement(one) not in here]
-    optimizer.rebuilt = [_rebuilding(index, flow, one, handover) for one in elsewhere]
+    optimizer.rebuilt = [_rebuilding(index, flow, one, calls[one], handover) for one in elsewhere]
     running = called_in(index, flow, *bodies) if in_process else ()
     late = [one.statement for one in optimizer.rebuilt if one.scope in running]
     apart = len(here) > 1 and (
@@ -228,7 +230,7 @@ def _place(
     elif apart:
         first, *further = [one for one in calls if index.statement(one) in here]
         optimizer.anchors["made"] = index.statement(first).node
-        optimizer.rebuilt += [_rebuilding(index, flow, one, handover) for one in further]
+        optimizer.rebuilt += [_rebuilding(index, flow, one, calls[one], handover) for one in further]
     optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
 
 
@@ -263,8 +265,8 @@ def _at_a_turn(made: Statement, bodies: set[Statement]) -> bool:
     return any(isinstance(part.node, cst.If) for part in inside)
 
 
-def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> Rebuilding:
-    target = target_of(index, call) + _held(flow, call)
+def _rebuilding(index: Index, flow: Flow, call: cst.Call, target: str, handover: frozenset[str]) -> Rebuilding:
+    target += _held(flow, call)
     scope = index.scope_of(call)
     handing = [call for call in index.calls_of(scope) if index.qualified(call.func) in handover]
     given = [operand for c in handing if (operand := argument(c, "", 0)) is not None]

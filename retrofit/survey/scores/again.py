@@ -18,7 +18,7 @@ from retrofit.survey.scores.validation import validated_variables
 from retrofit.survey.scores.values import root_of, target_node
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
-from retrofit.survey.sites.score import Score
+from retrofit.survey.sites.score import Score, conjuncts
 
 
 def measured_again(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> list[Candidate]:
@@ -94,12 +94,6 @@ def _trains_on(loop: EpochLoop, first: Statement, last: Statement) -> bool:
 
 def _either(first: str, last: str) -> str:
     """Return the code of what holds where one of two conditions does, alone where the other holds only with it."""
-    if _conjuncts(last) <= _conjuncts(first):
+    if {*conjuncts(last)} <= {*conjuncts(first)}:
         return last
-    return first if _conjuncts(first) <= _conjuncts(last) else f"({first}) or ({last})"
-
-
-def _conjuncts(code: str) -> set[str]:
-    test = ast.parse(f"({code})", mode="eval").body
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return {ast.unparse(part) for part in parts}
+    return first if {*conjuncts(first)} <= {*conjuncts(last)} else f"({first}) or ({last})"

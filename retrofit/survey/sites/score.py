@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -193,8 +194,8 @@ class Score(Site):
     @property
     def only_alone(self) -> str:
         """The part of the condition that holds only where no other process trains, "" for none."""
-        parts = [] if " or " in self.condition else self.condition.split(" and ")
-        return next((one for one in parts if re.search(r"rank == -1$|world_size (==|<=) 1$", one)), "")
+        alone = re.compile(r"[\w.]*(rank == -1|world_size (==|<=) 1)")
+        return next((one for one in conjuncts(self.condition) if alone.fullmatch(one)), "")
 
     @property
     def captured(self) -> bool:
@@ -246,3 +247,12 @@ def answer_for(expression: str, direction: str) -> str:
     plain = not any(char in expression for char in '"$`\\!')
     quoted = f'"{expression}"' if "'" in expression and plain else shlex.quote(expression)
     return f"--metric {quoted} --mode {direction or 'max or min'}"
+
+
+def conjuncts(condition: str) -> list[str]:
+    """Return the code of the parts that must all hold where a condition does, "" being none; as Python writes them."""
+    if not condition:
+        return []
+    test = ast.parse(f"({condition})", mode="eval").body
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return [ast.unparse(part) for part in parts]
