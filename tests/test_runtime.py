@@ -971,6 +971,24 @@ def test_the_files_are_of_a_structure_that_was_kept(
     assert told is (last != "kept")
 
 
+def test_the_files_of_other_structures_are_told_wherever_they_lie(
+    training: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each start makes a folder of its own. What is there now of the best round is none of them."""
+    import torch
+
+    for number, (score, kept) in enumerate([(0.5, True), (0.4, False), (0.3, False)], start=1):
+        os.makedirs(f"run-{number}")
+        torch.save(number, f"run-{number}/best.pt")
+        if number < 3:
+            end_round(training, score, kept=kept)
+    training._pai.structures = [{"best": 0.3, "kept": False}]
+    training._pai_end_with_files(complete=True)
+    assert held("run-1/best.pt", "run-2/best.pt", "run-3/best.pt") == [1, 2, 1]
+    told = re.findall(r"(\S+): of what the script has saved, these \((\d+)\)", capsys.readouterr().out)
+    assert told == [("run-2/best.pt", "1")]
+
+
 def test_what_compiled_code_writes_is_of_the_best_round_as_well(training: ModuleType, tmp_path: Path) -> None:
     """No event of Python's tells of it. A file outside of the folder counts too, what is saved in memory does not."""
     import safetensors.torch

@@ -286,17 +286,21 @@ def _pai_end_with_files(*, complete: bool) -> None:
     _pai.files = {}
 
 
-def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], newest: float) -> None:
+def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], newest: float) -> list[str]:
     """Have the best files also in the folder of the last round, where each start makes one with the time in its name.
 
     The script reads them there when its training is over. Of folders that are named alike but for numbers it is the
     one that the best round has used, where that and the last round have used one each.
+
+    Returns:
+        The files that are now the best round's.
     """
     if not aside:
-        return
+        return []
     best = functools.reduce(_pai_better, aside.values())
     if _pai_better(newest, best) == newest:
-        return
+        return []
+    brought = []
     found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     for path in {**here, **aside}:
         folder, name = os.path.split(path)
@@ -308,28 +312,31 @@ def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], ne
     for of_last, of_best in found.values():
         if len(of_last) == len(of_best) == 1:
             shutil.copy2(*of_best, *of_last)
+            brought += of_last
             last, best_one = os.path.relpath(of_last[0]), os.path.relpath(of_best[0])
             _pai_say(f"{last} is now what the round with the best score has saved as {best_one}")
+    return brought
 
 
 def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
     aside, back, left = _pai_aside(), [], False
+    whose = dict.fromkeys(here, newest)
     for path, best in aside.items():
         gone = not (path in here and os.path.lexists(path)) or _pai_better(newest, best) != newest
+        whose[path] = best if gone else newest
         place = _pai_place_for(path)
         made_anew = os.path.isdir(place) and os.path.isdir(path)  # what it holds comes by itself
         if gone and os.path.lexists(place) and not made_anew:
             left = not _pai_move(place, path) or left
             back.append(path)
-    _pai_bring_to_last_folder(aside, here, newest)
+    brought = _pai_bring_to_last_folder(aside, here, newest)
     if back:
         _pai_say(
             f"What an earlier round has saved ({os.path.relpath(back[0])}{', ...' if back[1:] else ''}) is back in its "
             "place: the last one has saved none of that name, or had no better score"
         )
-    whose = {**dict.fromkeys(here, newest), **{path: aside[path] for path in back}}
     final = functools.reduce(_pai_better, aside.values(), newest)
-    others = [path for path, best in whose.items() if best != final and os.path.isfile(path)]
+    others = [path for path, best in whose.items() if best != final and path not in brought and os.path.isfile(path)]
     if others:
         _pai_say(
             f"{os.path.relpath(others[0])}{', ...' if others[1:] else ''}: of what the script has saved, these "
