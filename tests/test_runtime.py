@@ -1609,6 +1609,33 @@ def test_what_a_stopped_first_round_has_saved_is_none_of_before_the_training(sto
     assert held("last.pt", "PAI/files/last.pt") == [None, {}]
 
 
+@pytest.mark.parametrize("saves", [True, False])
+@pytest.mark.parametrize(
+    ("begun", "there"), [(["train.py"], True), (["train.py", "last.pt"], False)], ids=["asked for", "as at first"]
+)
+def test_a_file_that_a_stopped_round_is_to_go_on_from_is_there_for_the_later_ones(
+    stopped: ModuleType, monkeypatch: pytest.MonkeyPatch, saves: bool, begun: list[str], there: bool
+) -> None:
+    """Each is started with `--resume last.pt`. A script that has the name from the beginning looks whether it is."""
+    import torch
+
+    os.remove("PAI/begun")
+    monkeypatch.setattr(sys, "argv", begun)
+    stopped._pai_keep_beginning()
+    monkeypatch.setattr(sys, "argv", ["train.py", "--resume=last.pt", "last.pt"])
+    os.utime("last.pt")  # it was saved after the beginning, which is that of the last initialisation here
+    os.utime("PAI/begun", (1, 1))
+    for number in (1, 2):
+        stopped._pai.steps = 1
+        if saves:
+            torch.save(number, "last.pt")
+        end_round(stopped, 0.5 + number / 10)
+        assert held("last.pt") == [{} if there else None]
+        assert held("PAI/files/last.pt") == [number if saves else {}]
+        stopped._pai.steps = 0
+    assert not os.path.exists("PAI/first/last.pt")
+
+
 @pytest.mark.parametrize(
     ("length", "planned"),
     [
