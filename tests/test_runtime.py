@@ -1603,6 +1603,27 @@ def test_a_round_that_was_stopped_after_its_last_score_ends_with_that(
     assert [one["epochs"] for one in stopped._pai.structures] == [9] * loads
 
 
+def test_the_best_of_a_stopped_round_is_that_of_the_start_that_ends_it(
+    stopped: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As best_model.pt is: the library begins anew with each start."""
+    import torch
+
+    net = torch.nn.Linear(1, 1)
+    monkeypatch.setattr(stopped, "_pai_write_logbook", lambda *_: {})
+    monkeypatch.setitem(TRACKER.member_vars, "num_dendrites_added", 1)
+    known = stopped._pai.under_way
+    known |= {"dendrites": 0, "tries": 0}
+    stopped._pai_take_up()
+    stopped._pai_note_score(0.3, net)
+    assert stopped._pai.structures == [known]
+    assert (known["best"], known["epochs"]) == (0.3, 10)
+    known["best"] = None
+    stopped._pai.last_score = 0.4
+    stopped._pai_note_fate(False, net)
+    assert known["best"] == 0.4
+
+
 def test_what_a_stopped_first_round_has_saved_is_none_of_before_the_training(stopped: ModuleType) -> None:
     stopped._pai.steps = 1
     end_round(stopped, 0.5)
