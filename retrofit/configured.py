@@ -21,7 +21,11 @@ _ANY_KEY = re.compile(r"([\w.]+)(?:[\"'][ \t]*:|[ \t]*:(?=\s|$))", re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)#[^\n]*")
 #: What a file takes of groups of files, by hydra's documentation: `defaults:`, and `- trainer: ddp` below.
 _DEFAULTS = re.compile(r"^defaults:[ \t]*\r?\n((?:[ \t]*(?:-[^\n]*)?\r?\n)*)", re.MULTILINE)
-_CHOSEN = re.compile(r"-[ \t]+(?:override[ \t]+)?[\w/]*?(\w+)(?:@[\w.]+)?:[ \t]+([\w.-]+)")
+_CHOSEN = re.compile(
+    r"-[ \t]+(?:(?:override|optional)[ \t]+)*(?:[\w/]*?(\w+)(?:@[\w.]+)?:[ \t]+)?"
+    r"[\"']?([\w./-]+?)(?:\.ya?ml)?[\"']?[ \t]*\r?$",
+    re.MULTILINE,
+)
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 #: Words that are no text in YAML, in small letters.
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "null": None, "~": None}
@@ -48,7 +52,8 @@ class Settings(NamedTuple):
         targets: the classes and functions that they name as `_target_`, but for what is only prepared to be made.
         values: by their last keys, the values that they give, each with the keys and the folder that hold it; None
             where one of them is not plain.
-        chosen: by the names of files, the groups of others, with the one that they take of each by default.
+        chosen: by the names of files, the groups of others, with the one that they take of each by default; "" for the
+            group of one that stands beside them.
     """
 
     targets: Sequence[Target] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,8 @@ from retrofit.root import holds_more, project_root
 from retrofit.source import Source
 from retrofit.text import tree_of
 
+#: What answers for names that a package has not imported.
+_LENDS = re.compile(rb"\b__getattr__\b|\bsys\.modules\b")
 #: Folders of what is installed, which is nobody's project.
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 
@@ -139,14 +142,16 @@ def imports(path: Path, name: str, data: bytes, relative: bool = True, lent: boo
 
 
 def lent_names(path: Path, name: str, data: bytes) -> dict[str, set[str]]:
-    """Return what a package imports for type checkers alone, by the names under which it has that.
+    """Return what a package imports once it is asked for that, by the names under which it has it.
 
-    It has none of it where it is imported: it imports the module of a name once it is asked for that.
+    It says so to type checkers, and what is asked for meets a function of its own, or a module that takes its place.
+    What another imports for annotations alone is not to be had from it.
 
     Args:
         name: the package's own full name.
     """
-    tree = tree_of(data) if path.name == "__init__.py" and b"TYPE_CHECKING" in data else None
+    lends = path.name == "__init__.py" and b"TYPE_CHECKING" in data and _LENDS.search(data)
+    tree = tree_of(data) if lends else None
     found: dict[str, set[str]] = {}
     for node in _statements(tree) if tree else ():
         lending = _statements(ast.Module(node.body, [])) if isinstance(node, ast.If) and _is_for_types(node) else ()

@@ -497,9 +497,9 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
     that may refuse at a later start what an earlier one has written.
     """
     code = {name: m.text for name, m in files.items()}
-    used = {name: {one for full in m.imports for one in _meant(full, files, set())} for name, m in files.items()}
+    used = {name: _used(m, files) for name, m in files.items()}
     named: set[str] = set()
-    waiting = {one for full in main.imports for one in _meant(full, files, set())}
+    waiting = _used(main, files)
     while waiting:
         named |= waiting
         waiting = {one for name in waiting for one in used[name]} - named
@@ -519,6 +519,16 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
     while more := {name for name, m in packages.items() if name not in found and not found.isdisjoint(m.imports)}:
         found |= more
     return [name for name in files if name in found]
+
+
+def _used(module: _Module, files: Mapping[str, _Module]) -> set[str]:
+    """Return the modules that define what a file imports, or asks a package for that it imports: `package.name`."""
+    packages = [name for name in module.imports & files.keys() if files[name].path.name == "__init__.py"]
+    words = b"|".join({name.rpartition(".")[2].encode() for name in packages})
+    packages = packages if re.search(rb"\bimport\b(?:[^\n(]|\([^)]*)*?\b(?:%b)\b" % words, module.data) else []
+    asked = names_asked(module.path, module.name, module.data, packages) if packages else set()
+    named = module.imports | {one for full in asked for one in with_parents(full)}
+    return {one for full in named for one in _meant(full, files, set())}
 
 
 def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:

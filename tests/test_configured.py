@@ -52,7 +52,8 @@ KEYED, UNKEYED = "hydra.utils.instantiate(cfg.agent)", "hydra.utils.instantiate(
 
 Planner = Callable[..., Plan]
 
-#: Of a group of files one is taken by default.
+#: Of a group of files one is taken by default, and another by what is taken beside it.
+ANOTHER = "defaults:\n- override /agent: two\n"
 GROUP = {"conf/agent/one.yaml": "_target_: agent.Agent\n", "conf/agent/two.yaml": "_target_: other.Agent\n"}
 
 
@@ -86,6 +87,8 @@ def told_of(plan: Plan) -> list[tuple[str, int]]:
         (UNKEYED, {}),
         (KEYED, {"conf/train.yaml": "defaults:\n  - _self_\n  - agent: one\n\nepochs: 9\n", **GROUP}),
         (KEYED, {"conf/train.yaml": "epochs: 9\ndefaults:\n- override /of/agent@agent: one  # of two\n", **GROUP}),
+        (KEYED, {"conf/train.yaml": "defaults:\n- optional agent: 'one.yaml'\n", **GROUP}),
+        (KEYED, {"conf/train.yaml": "defaults:\n- base\n", "conf/base.yaml": "defaults:\n- agent: one\n", **GROUP}),
     ],
 )
 def test_what_trains_is_the_class_that_the_settings_name(plan: Planner, made: str, further: dict[str, str]) -> None:
@@ -100,6 +103,7 @@ def test_what_trains_is_the_class_that_the_settings_name(plan: Planner, made: st
         (KEYED, {"conf/train.yaml": "epochs: 9\n"}),
         (KEYED, {"conf/train.yaml": "epochs: 9\n", "conf/a.yaml": CONFIG, "conf/b.yaml": OTHER}),
         (KEYED, {"conf/train.yaml": "defaults:\n  - _self_\n\nepochs: 9\n", **GROUP}),
+        (KEYED, {"conf/train.yaml": "defaults:\n- agent: one\n- of: first\n", "conf/of/first.yaml": ANOTHER, **GROUP}),
         (KEYED, {"conf/train.yaml": "epochs: 9\n", "conf/other.yaml": "defaults:\n  - agent: one\n", **GROUP}),
         (KEYED, {"conf/train.yaml": CONFIG.replace("agent:", "test:")}),
         (KEYED, {"conf/train.yaml": f"{CONFIG}  _partial_: true\n"}),  # nothing is made

@@ -72,6 +72,12 @@ def number(required=False):
     return 0
 """
 OF_MPI = OF_JOB.replace("FIRST", "MPI")
+OF_MPI_PAIR = """import os
+def numbers():
+    if 'PMI_RANK' in os.environ:
+        return int(os.environ['PMI_RANK']), int(os.environ['PMI_SIZE'])
+    return 0, 1
+"""
 
 NUMBERED = {
     "options": (given(BY_HAND), ["--rank", "--world-size"]),
@@ -130,6 +136,18 @@ NUMBERED = {
     ),
     "another with a default": (begun("int(os.getenv('MY_RANK', 0))", before="import os"), ["os.getenv('MY_RANK', 0)"]),
     "a function that asks for MPI's variables": (begun("number()", before=OF_MPI), ["number()"]),
+    "one of several that a function returns": (
+        begun("rank", "count", before=f"{OF_MPI_PAIR}rank, count = numbers()"),
+        ["numbers()[0]", "numbers()[1]"],
+    ),
+    "one beside what is not asked for": (
+        begun(
+            "rank",
+            "count",
+            before=OF_MPI_PAIR.replace("int(os.environ['PMI_SIZE'])", "told") + "rank, count = numbers()",
+        ),
+        ["numbers()[0]"],
+    ),
     "one by a name": (begun("rank", before=f"{OF_MPI}rank = number()"), ["number()"]),
     "one GPU": (ON_ONE, ["0"]),
     "one GPU and the backend that torch takes": (ON_ONE.replace("'nccl'", ""), ["0"]),

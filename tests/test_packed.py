@@ -69,6 +69,18 @@ def test_a_score_of_a_number_of_steps_is_handed_over_at_the_step(tmp_path: Path,
 """ in rewritten(plan)
 
 
+def test_what_each_turn_adds_up_anew_packs_nothing(tmp_path: Path) -> None:
+    turn = (
+        "loss = criterion(model(x))\npart = penalty(x)\nloss = loss + 0.1 * part\nif not isfinite(loss):\n    continue"
+    )
+    text = packing(turn, VALIDATES.replace("step % 5", "i % 5")).replace(
+        "        loss = criterion(model(packed))\n", ""
+    )
+    plan = plan_of(tmp_path, text)
+    assert not plan.questions
+    assert "pai_distributed.report_validation_score(pai_score, model)" in rewritten(plan)
+
+
 def test_it_is_so_in_the_block_that_takes_the_step(tmp_path: Path) -> None:
     """Also where nothing but steps ends the training: in its other turns no rank waits."""
     text = packing("packed.append(x)\ntokens += len(x)\nif tokens < args.budget:\n    print(i)\nelse:")

@@ -125,6 +125,7 @@ LENDING = {
     "nets/always": "optimizer = None\n",
     "nets/small/__init__": (
         "import typing\nif typing.TYPE_CHECKING:\n    from .model import Small, Tiny\n    from .old import Old\n"
+        "def __getattr__(name):\n    return find(name)\n"
     ),
     "nets/small/model": "from ..base import fit\noptimizer = None\n",
     "nets/small/old": TRAINS,
@@ -169,10 +170,30 @@ def test_what_is_not_asked_of_such_a_package_is_no_neighbour(tmp_path: Path) -> 
     assert {one.shown for one in found} == {"nets/convert.py", "test.py"}
 
 
+def test_a_package_with_imports_for_annotations_alone_has_neighbours(tmp_path: Path) -> None:
+    package = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .base import fit\n"
+    again = "from nets.base import fit\ndef run():\n    fit()\n"
+    files = {"main": "from nets.base import fit\n", "nets/__init__": package, "nets/base": TRAINS, "nets/again": again}
+    write(tmp_path, {**files, "tune": "from nets.again import run\nrun()\n"})
+    found = load_project(tmp_path / "main.py", "main.py").neighbours["nets.base"]
+    assert [one.shown for one in found] == ["tune.py"]
+
+
 def test_what_a_module_imports_for_type_checkers_is_followed(tmp_path: Path) -> None:
     text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from trainer import Trainer\noptimizer = None\n"
     write(tmp_path, {"main": "import engine\n", "engine": text, "trainer": TRAINS})
     assert modules(tmp_path / "main.py").keys() == {"engine", "trainer"}
+
+
+@pytest.mark.parametrize("line", ["import pack as p", "from above import (\n    other,\n    pack as p,\n)"])
+def test_files_that_ask_a_package_for_what_trains_use_it(tmp_path: Path, line: str) -> None:
+    asking = {"a": f"{line}\ndef run():\n    p.train()\n", "d": "import pack\npack.log()\n"}
+    made = {"pack/__init__": "from .c import log\nfrom .b import train\n", "pack/b": TRAINS, "pack/c": ""}
+    above = "above." if "above" in line else ""
+    files = {"main": "import a\nimport d\na.run()\n", **asking}
+    files |= {f"{above.replace('.', '/')}{name}": text for name, text in made.items()}
+    write(tmp_path, {**files, "above/__init__": "", "above/other": ""})
+    assert {"a", f"{above}pack", f"{above}pack.b"} == modules(tmp_path / "main.py").keys() - {"above"}
 
 
 def test_files_that_say_nothing_of_training_count_only_where_they_pass_on_what_does(tmp_path: Path) -> None:

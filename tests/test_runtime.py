@@ -979,6 +979,24 @@ def test_the_files_are_of_a_structure_that_was_kept(
     assert told is (last != "kept")
 
 
+def test_the_files_of_other_structures_are_set_aside_wherever_they_lie(
+    training: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each start makes a folder of its own. What is there now of the best round is none of them."""
+    import torch
+
+    for number, (score, kept) in enumerate([(0.5, True), (0.4, False), (0.3, False)], start=1):
+        os.makedirs(f"run-{number}")
+        torch.save(number, f"run-{number}/best.pt")
+        if number < 3:
+            end_round(training, score, kept=kept)
+    training._pai.structures = [{"best": 0.3, "kept": False}]
+    training._pai_end_with_files(complete=True)
+    assert held("run-1/best.pt", "run-2/best.pt", "run-3/best.pt") == [1, None, 1]
+    told = re.findall(r"(\S+): of what the script has saved, these \((\d+)\)", capsys.readouterr().out)
+    assert told == [("run-2/best.pt", "1")]
+
+
 def test_what_compiled_code_writes_is_of_the_best_round_as_well(training: ModuleType, tmp_path: Path) -> None:
     """No event of Python's tells of it. A file outside of the folder counts too, what is saved in memory does not."""
     import safetensors.torch
@@ -1595,10 +1613,58 @@ def test_a_round_that_was_stopped_after_its_last_score_ends_with_that(
     assert [one["epochs"] for one in stopped._pai.structures] == [9] * loads
 
 
+def test_the_best_of_a_stopped_round_is_that_of_the_start_that_ends_it(
+    stopped: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As best_model.pt is: the library begins anew with each start."""
+    import torch
+
+    net = torch.nn.Linear(1, 1)
+    monkeypatch.setattr(stopped, "_pai_write_logbook", lambda *_: {})
+    monkeypatch.setitem(TRACKER.member_vars, "num_dendrites_added", 1)
+    known = stopped._pai.under_way
+    known |= {"dendrites": 0, "tries": 0}
+    stopped._pai_take_up()
+    stopped._pai_note_score(0.3, net)
+    assert stopped._pai.structures == [known]
+    assert (known["best"], known["epochs"]) == (0.3, 10)
+    known["best"] = None
+    stopped._pai.last_score = 0.4
+    stopped._pai_note_fate(False, net)
+    assert known["best"] == 0.4
+
+
 def test_what_a_stopped_first_round_has_saved_is_none_of_before_the_training(stopped: ModuleType) -> None:
     stopped._pai.steps = 1
     end_round(stopped, 0.5)
     assert held("last.pt", "PAI/files/last.pt") == [None, {}]
+
+
+@pytest.mark.parametrize("saves", [True, False])
+@pytest.mark.parametrize(
+    ("begun", "there"), [(["train.py"], True), (["train.py", "last.pt"], False)], ids=["asked for", "as at first"]
+)
+def test_a_file_that_a_stopped_round_is_to_go_on_from_is_there_for_the_later_ones(
+    stopped: ModuleType, monkeypatch: pytest.MonkeyPatch, saves: bool, begun: list[str], there: bool
+) -> None:
+    """Each is started with `--resume last.pt`. A script that has the name from the beginning looks whether it is."""
+    import torch
+
+    os.remove("PAI/begun")
+    monkeypatch.setattr(sys, "argv", begun)
+    stopped._pai_keep_beginning()
+    monkeypatch.setattr(sys, "argv", ["train.py", "--resume=last.pt", "last.pt"])
+    os.utime("last.pt")  # it was saved after the beginning, which is that of the last initialisation here
+    os.utime("PAI/begun", (1, 1))
+    for number in (1, 2):
+        stopped._pai.steps = 1
+        if saves:
+            torch.save(number, "last.pt")
+        end_round(stopped, 0.5 + number / 10)
+        assert held("last.pt") == [{} if there else None]
+        assert held("PAI/files/last.pt") == [number if saves else {}]
+        stopped._pai.steps = 0
+    assert not os.path.exists("PAI/first/last.pt")
 
 
 @pytest.mark.parametrize(

@@ -6073,6 +6073,14 @@ class Net(torch.nn.Module):
         self.number = number
 
 
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+
+    def prepare(self):
+        self.critic = torch.nn.Linear(3, 1)
+
+
 def run(model):
 """
 
@@ -6085,6 +6093,7 @@ def run(model):
         pytest.param("model.choose(0)", "", id="a layer that is there"),
         pytest.param("model.resize_token_embeddings(10)", "", id="no layer, by a library's word for one"),
         pytest.param("Net().resize(10)", "", id="of another one"),
+        pytest.param("Trainer(model).prepare()", "", id="of what holds it"),
     ],
 )
 @pytest.mark.parametrize("late", [True, False], ids=["late", "behind what builds it"])
@@ -8628,6 +8637,51 @@ def test_a_score_that_waits_for_what_no_object_is_built_with_is_none(built: str,
         assert score.kept is not None
         assert (score.known, score.condition, score.kept.noted) == (True, "", True)
         assert type(score.kept.node).__name__ == "For"  # of the batches: when it begins there is none
+
+
+#: A training that collects something of each batch, and tells nothing else of itself.
+COLLECTING = """
+import torch
+
+def pack(loss, count):
+    return {"loss": loss.item(), "count": count}
+
+def train(model):
+    history = []
+    for step, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        history.append(loss.item())
+
+model = torch.nn.DataParallel(Net())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(5):
+    train(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("collected", "offered"),
+    [
+        pytest.param("history.append(loss.item())", True, id="a number"),
+        pytest.param("history.append(loss.detach().cpu())", True, id="a tensor of one"),
+        pytest.param("history.append(float(gathered(loss)))", True, id="a number of a call"),
+        pytest.param("history.append(pack(loss, len(x)))", False, id="a dict by a function"),
+        pytest.param("history.append(dict(loss=loss.item()))", False, id="a dict"),
+        pytest.param(
+            "history.append(loss.item())\n        if step % 9 == 8:\n            history.clear()",
+            False,
+            id="emptied between",
+        ),
+    ],
+)
+def test_the_mean_of_what_a_training_collects_is_offered_where_all_of_it_is_numbers(
+    collected: str, offered: bool
+) -> None:
+    found = survey_of(COLLECTING.replace("history.append(loss.item())", collected))
+    mean = "sum(history) / len(history)"
+    assert [name for _, name, _ in found.trained] == [mean if offered else "loss"]
 
 
 REFINED = """

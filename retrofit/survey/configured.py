@@ -26,7 +26,7 @@ def configured(index: Index) -> dict[cst.BaseExpression, Scope | None]:
     """
     found: dict[cst.BaseExpression, Scope | None] = {}
     read = _files_read(index) if index.settings.targets else set()
-    taken = {one for file in read for one in index.settings.chosen.get(file, ())}
+    taken = _taken(index, read)
     for call in configured_calls(index) if index.settings.targets else ():
         key = _key(call.args[0].value)
         under = [one for one in index.settings.targets if (key == one.key if key else index.at(one.name))]
@@ -42,6 +42,17 @@ def _files_read(index: Index) -> set[str]:
     readers = index.knowledge.named(ReadsCommandLine)
     given = [argument(call, readers[index.qualified(call.func)].settings) for call in index.calls_to(*readers)]
     return {PurePath(str(one.evaluated_value)).stem for one in given if isinstance(one, cst.SimpleString)}
+
+
+def _taken(index: Index, read: set[str]) -> set[tuple[str, str]]:
+    """Return what files take of groups of others by default, and what these take, as where they override a choice."""
+    taken: set[tuple[str, str]] = set()
+    waiting = [*read]
+    for file in waiting:  # which become more
+        chosen = index.settings.chosen.get(file, ())
+        taken.update(one for one in chosen if one[0])
+        waiting += {name for _, name in chosen} - {*waiting}
+    return taken
 
 
 def _key(node: cst.BaseExpression) -> str:

@@ -209,7 +209,7 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
     for node, owner in puts_in(flow):
         if is_late(index.statement(node), node, owner):
             return f"`{index.source.code(node)}` puts another layer into it after that, at {index.place(node)}"
-    for call, held, node in _changing_methods(flow):
+    for call, held, node in _changing_methods(origins, flow):
         if is_late(index.statement(call), node, held):
             return (
                 f"`{index.source.code(call)}` changes its layers after that, at {index.place(call)}. Let that stand "
@@ -225,15 +225,18 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
     return _made_when_it_runs(origins, loops, flow)
 
 
-def _changing_methods(flow: Flow) -> Iterator[tuple[cst.Call, cst.BaseExpression, cst.CSTNode]]:
-    """Yield calls of methods that make a layer for their object, with that object, and what gives it the layer."""
-    index = flow.index
+def _changing_methods(origins: set[Origin], flow: Flow) -> Iterator[tuple[cst.Call, cst.BaseExpression, cst.CSTNode]]:
+    """Yield calls of methods that make a layer for their object, with that object, and what gives it the layer.
+
+    A trainer that holds the model may make itself what it likes.
+    """
+    index, classes = flow.index, _with_parts(_classes_of(origins, flow), origins, flow)
     for call, held in index.method_calls(*index.knowledge.methods(ChangesLayers)):
         if flow.called(call) is None:  # else it is read what it does
             yield call, held, call
     for binding in index.bindings:
         method = binding.statement.scope
-        if method.enclosing_class is None or method.name == "__init__" or not binding.target.startswith("self."):
+        if method.enclosing_class not in classes or method.name == "__init__" or not binding.target.startswith("self."):
             continue
         if binding.value is None or not (callers := flow.callers(method)):
             continue

@@ -56,8 +56,8 @@ class Numbers:
     def found(self) -> list[ProcessNumber]:
         """Return what alone tells a process its number, then what tells how many there are, and which GPU it has."""
         found = [*self._numbers(), *self._shared_device()]
-        places = [one.node for one in found]
-        return [one for number, one in enumerate(found) if one.node not in places[:number]]
+        places = [(one.node, one.name) for one in found]
+        return [one for number, one in enumerate(found) if places[number] not in places[:number]]
 
     def _numbers(self) -> list[ProcessNumber]:
         """Return what the process groups are told, and which options tell a GPU with them.
@@ -181,10 +181,13 @@ class Numbers:
         if asking and others:
             return None
         if asking:
-            functions = [function for one in asking if (function := self._flow.called(one)) is not None]
-            variables = {name for one in functions for name in self._asked_by(one)}
+            called = [(function, item) for one, item in asking if (function := self._flow.called(one)) is not None]
+            variables = {name for function, item in called for name in self._asked_by(function, item)}
             source = "job" if any(one.startswith(_TOLD_IN_JOB) for one in variables) else "environment"
-            return self._site(asking[0], source, variable) if self._by_scheduler(variables) else None
+            (call, item), *_ = asking
+            told = self._site(call, source, variable)
+            told = told if item is None else replace(told, name=f"{told.name}[{item}]")
+            return told if self._by_scheduler(variables) else None
         if self._is_strange(node):
             return self._site(node, "environment", variable)
         origins = [origin.node for origin in self._flow.origins(node, scope)]
@@ -200,18 +203,26 @@ class Numbers:
         found = [self._told(one, self._index.scope_of(one), variable, seen | {node}) for one in made]
         return None if None in found else found[0]
 
-    def _asks(self, node: cst.BaseExpression, scope: Scope) -> tuple[list[cst.Call], bool]:
-        """Return the calls, of which a value may be, of functions that ask the environment; and whether of others."""
+    def _asks(self, node: cst.BaseExpression, scope: Scope) -> tuple[list[tuple[cst.Call, int | None]], bool]:
+        """Return the calls, of which a value may be, of functions that ask the environment; and whether of others.
+
+        Each is given with the item of what it returns that is meant, None for all of that.
+        """
         name = dotted(node)
         sources = self._flow.sources(self._flow.variable(name, scope)) if name else []
-        values = [source.value for source in sources] or [node]
-        asking = [one for one in values if isinstance(one, cst.Call) and self._flow.called(one) in self._asking]
-        return asking, not all(one in asking or isinstance(one, cst.Integer) for one in values)
+        values = [(source.value, source.item) for source in sources] or [(node, None)]
+        calls = [(one, item) for one, item in values if isinstance(one, cst.Call)]
+        asking = [(one, item) for one, item in calls if self._flow.called(one) in self._asking]
+        others = len(values) - len(asking) - sum(isinstance(one, cst.Integer) for one, _ in values)
+        return asking, others > 0
 
-    def _asked_by(self, function: Scope) -> set[str]:
+    def _asked_by(self, function: Scope, item: int | None) -> set[str]:
         """Return the variables out of which alone a function makes what it returns, "" among them if not."""
         found = {name for asked in self._asking[function] for name in self._names(asked)}
-        returned = [part for one in self._index.returned(function) for part in _parts(_bare(one))]
+        returned = [one if item is None else item_of(one, item) for one in self._index.returned(function)]
+        if None in returned:
+            return {""}
+        returned = [part for one in returned if one is not None for part in _parts(_bare(one))]
         asked = {around for one in self._asking[function] for around in self._index.ancestors(one)}
         return found if all(isinstance(one, cst.Integer) or one in asked for one in returned) else {""}
 

@@ -72,17 +72,24 @@ class Packed:
 def _that_begin_anew(index: Index, batches: Statement) -> list[Binding]:
     """Return what turns assign, but what they only add to, as what is skipped is, and what is made alike on all ranks.
 
-    What a step is made of begins anew with it.
+    What a step is made of begins anew with it, and not before what a turn adds: `loss = f(x)`, `loss += g(x)`.
     """
     bound = index.bound_in(batches)
     begun = {one.target for one in bound if not carries_on(one)}
+    plain = [one for one in bound if not carries_on(one) and one.statement.parent is batches]
     shared = {
         name
         for call in index.calls_in(batches)
         if index.knowledge.known(Collective, index.qualified(call.func))
         for name in names_in(call)
     }
-    return [one for one in bound if one.target in begun and shared.isdisjoint(names_in(one.statement.node))]
+
+    def goes_on(one: Binding) -> bool:
+        early = any(by.target == one.target and by.statement.order < one.statement.order for by in plain)
+        return not (early and carries_on(one))
+
+    bound = [one for one in bound if one.target in begun and goes_on(one)]
+    return [one for one in bound if shared.isdisjoint(names_in(one.statement.node))]
 
 
 def _is_of_data(node: cst.BaseExpression, moved: list[Binding], seen: frozenset[str]) -> bool:

@@ -15,12 +15,12 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, mentions, method_name, names_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.carried import Carried
-from retrofit.survey.scores.filling import FILLS, begins
+from retrofit.survey.scores.filling import EMPTIES, FILLS, begins
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told
 from retrofit.survey.scores.validation import call_within, filled_items, returned_values
-from retrofit.survey.scores.values import in_loop, root_of, target_node, written_items
+from retrofit.survey.scores.values import bare_of, in_loop, root_of, target_node, written_items
 from retrofit.survey.scores.words import AVERAGES, NO_VALUE, direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -98,9 +98,25 @@ def _means(
     names = [*map(index.source.code, learnt)]
     for added in index.appended:
         name, function, value = added.target.removesuffix("[-1]"), added.statement.scope, added.value
-        begun = index.bound([name], function) if function in trains and isinstance(value, cst.Call) else []
-        if begun and value is not None and mentions(value, names) and not any(_of_batch(one, loop) for one in begun):
+        if function not in trains or value is None or not (mentions(value, names) and _is_number(value, names)):
+            continue
+        begun = index.bound([name], function)
+        emptied = [
+            one
+            for one, held in index.method_calls(*EMPTIES)
+            if index.scope_of(one) is function and dotted(held) == name
+        ]
+        if begun and not emptied and not any(_of_batch(one, loop) for one in begun):
             yield f"sum({name}) / len({name})", value
+
+
+def _is_number(value: cst.BaseExpression, learnt: list[str]) -> bool:
+    """Whether an expression surely makes a number: `float(loss)`, `mean(loss).item()`, `loss.detach().cpu()`."""
+    if bare_of(value) is not value:
+        return True
+    while (held := receiver(value)) is not None:
+        value = held
+    return dotted(value) in learnt
 
 
 def _of_last_batch(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:

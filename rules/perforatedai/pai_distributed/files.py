@@ -112,7 +112,8 @@ def _pai_note_file(file: Any, *, stays: bool = False) -> None:
     with _pai_noting:
         if path in _pai.files or os.path.join(os.path.realpath(os.path.dirname(path)), "").startswith(save):
             return
-        if os.path.lexists(path) and not os.path.isdir(path) and not _pai_is_since_beginning(path):
+        of_before = not _pai_is_since_beginning(path) or _pai_is_asked_for(path)
+        if os.path.lexists(path) and not os.path.isdir(path) and of_before:
             _pai_move(path, _pai_place_for(path, "first"), stays=stays)
         _pai.files[path] = None
         _pai.folders.add(os.path.dirname(path))
@@ -122,12 +123,34 @@ def _pai_note_file(file: Any, *, stays: bool = False) -> None:
 
 
 def _pai_keep_beginning() -> None:
-    """Remember when this training was begun, for what it has saved to be of it also when it is initialised again."""
+    """Remember when this training was begun, for what it has saved to be of it also when it is initialised again.
+
+    Also by which arguments.
+    """
     begun = os.path.join(_pai_folder(), "begun")
     if not os.path.exists(begun):
         with contextlib.suppress(FileNotFoundError):
-            shutil.copy2(os.path.join(_pai_folder(), "array_dims.csv"), own := f"{begun}_{_pai_rank()}.new")
+            own = f"{begun}_{_pai_rank()}.new"
+            with open(own, "w") as file:
+                json.dump(sys.argv[1:], file)
+            shutil.copystat(os.path.join(_pai_folder(), "array_dims.csv"), own)
             os.replace(own, begun)
+
+
+def _pai_is_asked_for(path: str) -> bool:
+    """Does the script go on from a file that the arguments name, but not those that this training was begun with?
+
+    A round was stopped, and is started again with `--resume last.pt`. So are those after it, and must find that file. A
+    script that was begun with its name does without it, where it is not there yet.
+    """
+    begun = os.path.join(_pai_folder(), "begun")
+    if path not in _pai.read or os.path.lexists(_pai_place_for(path, "first")) or not os.path.exists(begun):
+        return False
+    with open(begun) as file:
+        at_first, now = (
+            [os.path.abspath(one.rpartition("=")[2]) for one in given] for given in (json.load(file), sys.argv[1:])
+        )
+    return path in now and path not in at_first
 
 
 def _pai_resumes() -> bool:
@@ -254,6 +277,8 @@ def _pai_set_files_aside(number: int, best: float) -> None:
     # First: where this process is killed, the next one goes on by that.
     _pai_write("files", {_pai_name(path): one for path, one in {**aside, **better}.items()})
     for path in reversed(listed):  # what is in a folder before that
+        if _pai_is_asked_for(path):
+            _pai_move(path, _pai_place_for(path, "first"), stays=True)
         if os.path.isdir(path) and not os.path.islink(path):
             with contextlib.suppress(OSError):  # it holds something else
                 os.rmdir(path)

@@ -55,6 +55,11 @@ def _pai_take_up(*, alone: bool = False) -> bool:
     if not (resumes if alone else _pai_of_rank_0(resumes)[0]):
         _pai.under_way = None
         return False
+    _pai_say(
+        f"This round goes on from the script's own checkpoint. Its best score before it was stopped, "
+        f"{known['best']:.5g}, counts no more: best_model.pt, and what the library compares with, begin anew"
+    )
+    known["best"] = None
     _pai.structures, _pai.last_score = [known], known.get("score")
     _pai.moves_before = known.get("moves", [])
     _pai.since -= known["seconds"]
@@ -70,6 +75,8 @@ def _pai_note_fate(complete: bool, net: torch.nn.Module) -> None:
     """
     known, one = GPA.pai_tracker.member_vars, _pai.structures[-1]
     added = known["num_dendrites_added"]
+    if one["best"] is None:  # a start that had no epoch left has handed over the score of the one before
+        one["best"] = _pai.last_score
     if added < one["dendrites"] or (added == one["dendrites"] and known["num_dendrite_tries"] > one["tries"]):
         one["kept"] = False
     elif added > one["dendrites"] or complete:
