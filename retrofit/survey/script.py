@@ -18,10 +18,10 @@ from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards, find_cut_off
 from retrofit.survey.blocks import NO_SIGNS, Signs
-from retrofit.survey.bypass import calls_model, find_bypass
+from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks, waits_for_clock
-from retrofit.survey.constructions import find_constructions, is_of, with_optimizers
+from retrofit.survey.constructions import find_constructions, is_of
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.disorder import (
     beside_another,
@@ -37,6 +37,7 @@ from retrofit.survey.elsewhere import trained_elsewhere
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
+from retrofit.survey.groups import Groups, groups_fed, groups_trained
 from retrofit.survey.handovers import (
     after_completion,
     baselines,
@@ -45,7 +46,6 @@ from retrofit.survey.handovers import (
     handing_over,
     loops_handing_over,
 )
-from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, find_loops, head, trains_once, validation_at
 from retrofit.survey.minimums import chosen_by, find_minimums
@@ -55,14 +55,13 @@ from retrofit.survey.models import (
     group_by_model,
     is_apart,
     is_built_anew,
-    is_frozen,
     plural,
     repeated,
 )
 from retrofit.survey.nodes import last_name, mentions, nodes_in
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
-from retrofit.survey.order import apart_from_training, defines, may_lack_value, ways_to
+from retrofit.survey.order import defines, may_lack_value, ways_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.partings import find_partings
 from retrofit.survey.planned_counts import find_planned_counts, note_planned_files
@@ -72,7 +71,7 @@ from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores import can_be_named, decides, find_hints, find_measures, find_scores, find_silent
-from retrofit.survey.scores.making import TRAINED, without_gradients
+from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained
 from retrofit.survey.scores.validation import runs_with_its_statement, validates_there
@@ -126,16 +125,12 @@ from retrofit.survey.wrappers import (
     find_wrappers,
     mark_members,
     names_wrapper,
-    of_each,
     told_apart,
     unlike,
     unnamed_models,
     wrapped_origins,
     wrapper_kind,
 )
-
-#: Models, by where they are built, each with its wrappers.
-_Groups = list[tuple[set[Origin], list[Wrapper]]]
 
 
 @dataclass(frozen=True)
@@ -415,7 +410,7 @@ def _learns_alone(part: Wrapper, whole: Wrapper, flow: Flow) -> bool:
     return bool(mine and trained_by(outer) - mine) and is_made_of(whole, inner, flow)
 
 
-def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, _Groups]:
+def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, Groups]:
     """Return a script with what is wrapped and trained in it, and the models with their wrappers."""
     script = Script(node=index.entry.source.module, index=index, flow=flow, launcher=choices.launcher)
     script.wrappers = find_wrappers(index, flow)
@@ -432,7 +427,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     whole = [wrapper for wrapper in script.wrappers if not wrapper.part]
     whole = [wrapper for wrapper in whole if not for_itself(wrapper, script.loops, flow)] or whole
     every = group_by_model(whole, flow, choices.signs.flag)
-    fed, eligible = (_fed(every, script.backwards, flow, parts=parts) for parts in (False, True))
+    fed, eligible = (groups_fed(every, script.backwards, flow, parts=parts) for parts in (False, True))
     script.within = [] if choices.model else [group[1][0] for group in eligible if group not in fed]
     groups = [one for one in eligible if one in fed or any(names_wrapper(choices.model, w) for w in one[1])]
     for loop in script.loops:
@@ -450,7 +445,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
         script.trained_beside = trained_beside(others, mine, script.loops, flow)
         chosen = {origin for origins, _ in groups for origin in origins}
         script.part_of_other = any(is_made_of(one, chosen, flow) for one in script.other_ways[:1])
-    groups = _trained(groups, script, flow)
+    groups = groups_trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     script.answers = [answer for answer in told_apart(script.groups) if answer]
     trained = [wrapper for group in script.groups for wrapper in group]
@@ -460,7 +455,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     return script, groups
 
 
-def _untaken(script: Script, groups: _Groups, flow: Flow, model: str) -> set[Scope]:
+def _untaken(script: Script, groups: Groups, flow: Flow, model: str) -> set[Scope]:
     """Return what only other trainings use than that of the wrapped model, or than the chosen one of several.
 
     Args:
@@ -481,7 +476,7 @@ def _untaken(script: Script, groups: _Groups, flow: Flow, model: str) -> set[Sco
     return left_out(script.index, flow, others, kept) if others else set()
 
 
-def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: Flow) -> None:
+def _tell_disorder(script: Script, groups: Groups, origins: set[Origin], flow: Flow) -> None:
     """Note what stands in the way of a perforated model, or goes beside it."""
     script.disorder = disorder(script.models, groups[0][1] if groups else [], origins, flow)
     script.module_counts = find_module_counts(origins, script.models, flow)
@@ -644,7 +639,7 @@ def _without_others(index: Index, flow: Flow, choices: Choices) -> tuple[Flow, l
     return Flow(index, choices.module_functions), early, late
 
 
-def _leave_out_backwards(script: Script, groups: _Groups, flow: Flow) -> None:
+def _leave_out_backwards(script: Script, groups: Groups, flow: Flow) -> None:
     """Leave out backward passes elsewhere than in an epoch loop, such as those that measure the model's speed.
 
     Not those that train the wrapped model in a run that comes to no epoch loop.
@@ -657,44 +652,6 @@ def _leave_out_backwards(script: Script, groups: _Groups, flow: Flow) -> None:
         origins = flow.closure(groups[0][0]) if len(groups) == 1 else set()
         instead = trained_instead(rest, script.loops, origins, flow) if origins else []
         script.backwards, script.instead = inside + instead, [*instead]
-
-
-def _fed(groups: _Groups, backwards: list[Backward], flow: Flow, *, parts: bool) -> _Groups:
-    """Leave out a wrapper that the training does not call, where it calls that of the same model in another module.
-
-    A model may be wrapped twice: with its loss for training, and alone for validation, or as a copy of averages.
-
-    Args:
-        parts: whether one stays that the user may choose, as a student, which the training calls in a module with its
-            teacher; not where that is in a DistributedDataParallel, which awaits each gradient of the student's.
-    """
-    index, scopes = flow.index, {backward.scope for backward in backwards}
-    called = [
-        call
-        for call in index.calls
-        if len(groups) > 1 and index.scope_of(call) in scopes
-        if not any(without_gradients(index, part.node) for part in index.statement(call).path)
-    ]
-    unused = [group for group in groups if not any(calls_model(call, group[0], flow) for call in called)]
-
-    def around(outer: set[Origin], inner: set[Origin]) -> bool:
-        return any(
-            not inner.isdisjoint(flow.deep_origins(arg.value, index.scope_of(origin.node)))
-            for origin in outer
-            if isinstance(origin.node, cst.Call)
-            for arg in origin.node.args
-        )
-
-    return [
-        group
-        for group in groups
-        if group not in unused
-        or not any(
-            around(other[0], group[0]) or around(group[0], other[0])
-            for other in groups
-            if other not in unused and not (parts and all(wrapper.kind == "dp" for wrapper in other[1]))
-        )
-    ]
 
 
 def _tell_what_is_there(script: Script, flow: Flow) -> None:
@@ -718,48 +675,6 @@ def _tell_what_is_there(script: Script, flow: Flow) -> None:
                 f"`{script.index.source.code(call.func)}` ({script.index.place(call, backward.file)})"
                 for call in given[:1]
             )
-
-
-def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
-    """Return the models in sight where a backward pass is, all where that tells nothing, but no frozen teacher, and
-    none that is only tested.
-
-    One that a function wraps which nothing calls is of another command of the script, wherever that trains it. A
-    backward pass of such a function tells nothing where others are called.
-    """
-    found = []
-    called = [one for one in script.backwards if flow.uncalled(one.statement) is None]
-    for origins, wrappers in groups:
-        everything = flow.closure(origins)
-        for backward in called or script.backwards:
-            named = mentions(backward.scope.node, flow.names_of(everything, backward.scope))
-            if named or _uses_each(backward, wrappers, flow):
-                found.append((origins, wrappers))
-                break
-    commands = [{flow.uncalled(wrapper.statement) for wrapper in wrappers} for _, wrappers in groups]
-    known = [command for group, command in zip(groups, commands, strict=True) if group in found]
-    if known and all(None not in one for one in known):
-        found = [
-            group
-            for group, command in zip(groups, commands, strict=True)
-            if group in found or (None not in command and all(command.isdisjoint(one) for one in known))
-        ]
-    used = [group for group, command in zip(groups, commands, strict=True) if None in command]
-    groups = found or used or groups
-    tested = [g for g in groups if all(apart_from_training(w.statement, script.loops, flow) for w in g[1])]
-    groups = [group for group in groups if group not in tested] or groups
-    optimized = with_optimizers([origins for origins, _ in groups], flow) if len(groups) > 1 else []
-    groups = [group for group in groups if group[0] in optimized] or groups
-    return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
-
-
-def _uses_each(backward: Backward, wrappers: list[Wrapper], flow: Flow) -> bool:
-    """Whether the function of a backward pass calls what holds several models that a comprehension wraps."""
-    wrapped = {wrapper.call for wrapper in wrappers if of_each(flow.index, wrapper.call)}
-    if not wrapped:
-        return False
-    held = Holding(wrapped, flow)
-    return any(held.holds(call.func) for call in flow.index.calls_of(backward.scope))
 
 
 def _relate_wrappers(script: Script) -> None:
