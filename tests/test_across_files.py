@@ -278,6 +278,46 @@ def test_what_a_module_does_as_a_program_of_its_own_does_not_count(plan_project:
     assert texts["engine.py"].count("fill_missing_gradients") == 1
 
 
+#: A copied library: a class that nothing makes is extended by another one.
+KEEPER = """
+import os
+import torch
+
+class Keeper:
+    def keep(self, model, folder):
+        os.makedirs(folder)
+        torch.save(model.state_dict(), os.path.join(folder, "model.pt"))
+"""
+KEEPER_OF_BEST = """
+from library.keeper import Keeper
+
+class KeeperOfBest(Keeper):
+    def keep(self, model, folder):
+        if model.score() > self.best:
+            super().keep(model, folder)
+"""
+
+
+@pytest.mark.parametrize(
+    ("further", "counts"),
+    [
+        ("", False),
+        ("\ndef describe(keeper: KeeperOfBest):\n    return KeeperOfBest.__name__\n", False),
+        ("\nclass KeeperOfLast(KeeperOfBest):\n    pass\n", False),
+        ("\nKeeperOfBest().keep(model, folder)\n", True),
+        ("\nclass KeeperOfLast(KeeperOfBest):\n    pass\n\nrun(KeeperOfLast)\n", True),
+        ("\nkeepers = {kind.__name__: kind for kind in Keeper.__subclasses__()}\n", True),
+    ],
+)
+def test_a_class_that_is_only_extended_by_what_nothing_makes_does_not_count(
+    plan_project: Planner, further: str, counts: bool
+) -> None:
+    engine = ENGINE.replace("import torch\n", "import torch\nfrom library import KeeperOfBest\n", 1)
+    package = "from library.keeper import Keeper\nfrom library.best import KeeperOfBest\n"
+    files = {"library/keeper": KEEPER, "library/best": KEEPER_OF_BEST + further, "library/__init__": package}
+    assert ("keeper.py" in changed(plan_project(MAIN, engine=engine, **files))) is counts
+
+
 def test_a_backward_in_a_helper_is_edited_there_though_it_does_not_know_the_model(plan_project: Planner) -> None:
     engine = ENGINE.replace("loss.backward()\n        optimizer.step()", "scaler(loss, optimizer)")
     engine = engine.replace("import torch\n", "import torch\nfrom misc import Scaler\nscaler = Scaler()\n", 1)

@@ -19,7 +19,8 @@ def reachable(
     """Return the scopes whose code may run: the modules' own statements, what these mention, and so on.
 
     A class is mentioned with all its methods, but for those of one by itself that nothing can mean: others call their
-    own by that name. A function that is registered by a decorator counts as mentioned.
+    own by that name. A function that is registered by a decorator counts as mentioned, and what a class extends where
+    the class does.
 
     Args:
         begin: what runs, None for the modules' own statements.
@@ -29,11 +30,12 @@ def reachable(
     named: list[cst.BaseExpression] = [*index.nodes_of(cst.Name), *index.nodes_of(cst.Attribute), *flow.lookups.nodes]
     named += [call for call in index.calls if attribute_asked(call)]
     members = {one.attr for one in index.nodes_of(cst.Attribute)}  # `runner.test` means no function `test`
+    extending = {base.value: scope for scope in index.scopes for base in getattr(scope.node, "bases", ())}
     for node in named:
         if node in members:
             continue
         said = node if flow.is_configured(node) else dotted(node) or node
-        mentions[index.scope_of(node)].setdefault(said, node)  # a name said twice leads nowhere new
+        mentions[extending.get(node) or index.scope_of(node)].setdefault(said, node)  # one said twice leads nowhere new
     inner: dict[Scope, list[Scope]] = defaultdict(list)
     for scope in index.scopes:
         if scope.parent is not None:
