@@ -51,10 +51,12 @@ _RELEVANT = re.compile(
     rb"\bepoch|init_process_group\(|import_module\(|__import__\(|\.eval\(\)|\.train\(False|\bno_grad\b|\binference_mode\b|\bpower\b"
     rb"|return.*\.parameters\(|\.data\.(?:mul|lerp|copy)_\("
 )
-#: What may end at the second start, as what the first wrote is there: a folder made unasked, or a refusal of what is.
+#: What may end at the second start, as what the first wrote is there: a folder made unasked, or a refusal of what is,
+#: of which a condition may ask among others.
 _MAKES_NEW = re.compile(
     rb"^(?!.*\b(?:not|try)\b).*\n(?!.*\bnot\b).*\b(?:makedirs|mkdir|copytree)\((?!(?:[^()]|\([^()]*\))*exist_ok)"
-    rb"|^[ \t]*(?:el)?if\s+(?!not\b).*(?:exists|is_?dir|is_?file)\((?:.*\n){0,2}?.*\b(?:raise\b|exit\()"
+    rb"|(?:\b(?:if|elif|and|or)\b|=)(?:(?!\b(?:and|or|not)\b).){0,200}(?:exists|is_?dir|is_?file)\("
+    rb"(?:.*\n){0,3}?.*\b(?:raise\b|exit\()"
     rb"|\bassert\s+not\b.*(?:exists|is_?dir|is_?file)\(",
     re.MULTILINE,
 )

@@ -453,6 +453,19 @@ def test_what_an_imported_module_does_as_the_main_program_is_passed_over(tmp_pat
             "if os.path.exists(path) and not force:\n    raise OSError(path)\nopen(path, 'w')", "if pai", id="raised"
         ),
         pytest.param("if os.path.isdir(path): sys.exit(path)\nos.makedirs(path)", "if pai", id="left"),
+        pytest.param(
+            "if not force and os.path.exists(path):\n    sys.exit(path)\nopen(path, 'w')", "if pai", id="asked last"
+        ),
+        pytest.param(
+            "if (\n    not force\n    and os.path.exists(path)\n):\n    sys.exit(path)\nopen(path, 'w')",
+            "if pai",
+            id="asked in lines",
+        ),
+        pytest.param(
+            "there = os.path.exists(path)\nif there and not force:\n    sys.exit(path)\nopen(path, 'w')",
+            "if pai",
+            id="by a name",
+        ),
         pytest.param("assert not os.path.isdir(path)\nos.makedirs(path)", "if pai", id="asserted"),
     ],
 )
@@ -470,6 +483,7 @@ def test_a_module_that_does_nothing_else_is_read_for_that(tmp_path: Path, body: 
         pytest.param("if not os.path.exists(path):\n    os.makedirs(path)", id="asked for"),
         pytest.param("try:\n    os.mkdir(path)\nexcept OSError:\n    pass", id="tried"),
         pytest.param("if not os.path.exists(path):\n    raise OSError(path)", id="refused where it lacks"),
+        pytest.param("if force and not os.path.exists(path):\n    raise OSError(path)", id="refused as forced"),
     ],
 )
 def test_one_that_takes_what_is_there_is_not(tmp_path: Path, body: str) -> None:

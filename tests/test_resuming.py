@@ -1119,3 +1119,33 @@ def test_a_schedule_is_stepped_no_further_by_the_number_in_the_name_of_a_file_of
     assert plan.questions == []
     new = rewritten(plan)
     assert ["just_read=True" in new, 'first = pai_distributed.from_the_start(first, "first")' in new] == [anew, anew]
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "value"),
+    [
+        pytest.param("model.load_state_dict(torch.load(f'{first}_model.pt'))", True, id="a file's name"),
+        pytest.param("if first > 5:\n        print('late')", True, id="asked for"),
+        pytest.param("print(other)", False, id="another number"),
+    ],
+)
+def test_a_number_keeps_the_value_of_its_checkpoint_for_what_else_reads_it(
+    tmp_path: Path, otherwise: str, value: bool
+) -> None:
+    replay = f"{otherwise}\n    for _ in range(1, first):\n        scheduler.step()"
+    plan = plan_of(tmp_path, code(REPLAYED).replace("REPLAY", replay), Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    new = rewritten(plan)
+    stepped = 'in range(1, pai_distributed.from_the_start(first, "first", just_read=True)):'
+    assert ["    first = load_epoch() + 1\n" in new, stepped in new] == [value, value]
+    assert '\nfirst = pai_distributed.from_the_start(first, "first")' in new
+
+
+def test_a_number_that_begins_the_loop_by_another_name_steps_no_schedule_further(tmp_path: Path) -> None:
+    text = code(REPLAYED).replace("REPLAY", "for _ in range(1, first):\n        scheduler.step()\nbegin = first")
+    plan = plan_of(
+        tmp_path, text.replace("in range(first, 11)", "in range(begin, 11)"), Options(metric="acc", mode="max")
+    )
+    assert plan.questions == []
+    assert 'in range(1, pai_distributed.from_the_start(first, "first", just_read=True)):' in rewritten(plan)
+    assert '\nbegin = pai_distributed.from_the_start(begin, "begin")' in rewritten(plan)

@@ -3438,6 +3438,7 @@ def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perfora
     assert [part for _, part in helper.own_named_modules(model)] == own[1:]
     names = ["0.0.weight", "0.0.bias", "0.1.weight", "0.1.bias", "1.weight", "1.bias"]
     assert [name for name, _ in helper.own_named_parameters(model)] == names
+    assert list(map(id, helper.own_parameters(model))) == [id(one) for _, one in helper.own_named_parameters(model)]
     assert len(list(model.named_parameters())) > len(names)
 
 

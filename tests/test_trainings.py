@@ -1651,6 +1651,83 @@ def test_a_call_by_which_a_model_is_not_built_again_is_told_by_what_is_set_befor
     assert ["is called at line" in question.message for question in plan.questions] == [True] * asked
 
 
+BRANCHES = """
+import argparse, torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def built(width):
+    return DDP(Net(width))
+
+def fit(model, optimizer):
+    for epoch in range(9):
+        for x, y in loader:
+            (model(x) - y).mean().backward()
+            optimizer.step()
+        val_loss = evaluate(model)
+
+def one(args):
+    model = built(4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    fit(model, optimizer)
+
+def two(args):
+    model = built(8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    fit(model, optimizer)
+
+def main(args):
+    BOTH
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--staged", type=int)
+main(parser.parse_args())
+"""
+
+
+@pytest.mark.parametrize(
+    ("both", "apart"),
+    [
+        pytest.param("if args.staged: one(args)\n    else: two(args)", True, id="else"),
+        pytest.param(
+            "if args.staged is None:\n        one(args)\n    if args.staged is not None:\n        two(args)",
+            True,
+            id="is and is not",
+        ),
+        pytest.param(
+            "if args.staged != 2:\n        one(args)\n    if args.staged == 2:\n        two(args)", True, id="!="
+        ),
+        pytest.param(
+            "if args.staged in (1, 2):\n        one(args)\n    if args.staged not in (1, 2):\n        two(args)",
+            True,
+            id="in and not in",
+        ),
+        pytest.param("if args.staged:\n        one(args)\n        raise SystemExit\n    two(args)", True, id="raised"),
+        pytest.param(
+            "if args.staged != 2:\n        one(args)\n    if args.staged == 3:\n        two(args)",
+            False,
+            id="of others",
+        ),
+        pytest.param(
+            "if args.staged is None:\n        one(args)\n        args.staged = 1\n"
+            "    if args.staged is not None:\n        two(args)",
+            False,
+            id="given between",
+        ),
+        pytest.param(
+            "try:\n        if args.staged:\n            one(args)\n            raise ValueError\n"
+            "    except ValueError:\n        pass\n    two(args)",
+            False,
+            id="caught",
+        ),
+    ],
+)
+def test_trainings_of_which_one_runs_build_one_model(tmp_path: Path, both: str, apart: bool) -> None:
+    plan = plan_of(tmp_path, code(BRANCHES.replace("BOTH", both)), Options(metric="val_loss", mode="min"))
+    told = ["is called at line" in one.message for one in plan.questions]
+    told += [True for one in plan.notes if one.code == "PAI121"]
+    assert told == [True] * (not apart)
+
+
 EARLY = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -103,10 +103,10 @@ groups = groups_of(model)
             [("named_modules", "net"), ("named_parameters", "module"), ("named_parameters", "net")],
             id="by both",
         ),
-        pytest.param(BY_NUMBER, [("modules", "net"), ("named_parameters", "net")], id="by number"),
+        pytest.param(BY_NUMBER, [("modules", "net"), ("parameters", "net")], id="by number"),
         pytest.param(
             BY_NUMBER.replace("groups_of(model)", "groups_of(model.layers)"),
-            [("modules", "net"), ("named_parameters", "net")],
+            [("modules", "net"), ("parameters", "net")],
             id="by number, of a part",
         ),
         pytest.param(BY_NUMBER.replace("net.parameters()", "groups"), [], id="a number of others"),
@@ -127,7 +127,7 @@ def test_walks_that_raise_at_what_they_do_not_know(walk: str, found: list[tuple[
 def test_what_is_counted_without_dendrites_needs_no_note(tmp_path: Path) -> None:
     walk = BY_NUMBER.replace("net.", "model.").replace("groups_of(net)", "groups_of(_)")
     plan = plan_of(tmp_path, script("acc = evaluate(model)", code(walk)))
-    assert "len(list(pai_distributed.own_named_parameters(model))) ==" in rewritten(plan)
+    assert "len(list(pai_distributed.own_parameters(model))) ==" in rewritten(plan)
     assert plan.notes == []
 
 
@@ -230,3 +230,72 @@ class Net(torch.nn.Module):
     )
     new = rewritten(plan_of(tmp_path, text))
     assert ("if type(pai_distributed.own_layer(child)) == torch.nn.Linear:" in new) is late
+
+
+BY_PLACE = """
+params = list(model.named_parameters())
+optimizer = torch.optim.SGD([p for _, p in params[:10]], lr=0.1)
+"""
+FROZEN_BY_PLACE = """
+for n, p in enumerate(model.parameters()):
+    if n < 4:
+        p.requires_grad = False
+"""
+HALVES = """
+params = list(model.parameters())
+half = len(params) // 2
+optimizer = torch.optim.SGD([{"params": params[:half]}, {"params": params[half:], "lr": 0.1}], lr=0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    ("walk", "found"),
+    [
+        pytest.param(BY_PLACE, [("named_parameters", "model")], id="a slice"),
+        pytest.param(BY_PLACE.replace("p for _, p in params[:10]", "params[-1][1]"), ["named_parameters"], id="one"),
+        pytest.param(BY_PLACE.replace("10", "args.first"), ["named_parameters"], id="an option"),
+        pytest.param(
+            "optimizer = torch.optim.SGD(list(model.module.layers.parameters())[-4:], lr=0.1)",
+            [("parameters", "model.module.layers")],
+            id="of a part",
+        ),
+        pytest.param(
+            """
+            def last_of(weights):
+                return [{"params": weights[-4:]}]
+
+            learning = [p for p in model.parameters() if p.requires_grad]
+            optimizer = torch.optim.SGD(last_of(learning), lr=0.1)
+            """,
+            ["parameters"],
+            id="in a function",
+        ),
+        pytest.param(
+            "import itertools\noptimizer = torch.optim.SGD(itertools.islice(model.parameters(), 4), lr=0.1)",
+            ["parameters"],
+            id="islice",
+        ),
+        pytest.param(
+            "optimizer = torch.optim.SGD([p for n, p in enumerate(model.parameters()) if n > 3], lr=0.1)",
+            ["parameters"],
+            id="by number",
+        ),
+        pytest.param(FROZEN_BY_PLACE, ["parameters"], id="frozen by number"),
+        pytest.param(
+            "for p in list(model.parameters())[:-2]:\n    p.requires_grad_(False)", ["parameters"], id="frozen slice"
+        ),
+        pytest.param(FROZEN_BY_PLACE.replace("if n < 4", 'if "head" in str(p)'), [], id="frozen by another test"),
+        pytest.param(FROZEN_BY_PLACE.replace("p.requires_grad = False", "print(n)"), [], id="printed by number"),
+        pytest.param(HALVES, [], id="places that move"),
+        pytest.param(BY_PLACE.replace("params[:10]", "params").replace("list(model", "list(other"), [], id="another's"),
+        pytest.param(BY_PLACE.replace("params[:10]", "params"), [], id="all of them"),
+        pytest.param(BY_PLACE.replace("params[:10]", "params") + "print(params[:10])", [], id="some are printed"),
+    ],
+)
+def test_parameters_that_are_chosen_by_their_places(walk: str, found: list[tuple[str, str] | str]) -> None:
+    before = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    text = script(before=f"other = Net()\n{code(walk)}")
+    sites = survey_of(text.replace(before, "") if "optimizer" in walk else text).module_counts
+    assert [(site.kind, site.whose) for site in sites] == [
+        (one, "model") if isinstance(one, str) else one for one in found
+    ]

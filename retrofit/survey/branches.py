@@ -85,10 +85,12 @@ def _contradict(first: Statement, second: Statement, one: Statement, other: Stat
 
 
 def _exclude(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """Whether two tests never hold together: `a` and `not a`, `a == 1` and `a == 2`."""
+    """Whether two tests never hold together: `a` and `not a`, `a == 1` and `a != 1`, `a == 1` and `a == 2`."""
     for here, there in ((one, other), (other, one)):
         if isinstance(there, cst.UnaryOperation) and isinstance(there.operator, cst.Not):
             return here.deep_equals(there.expression)
+        if _denies(here, there):
+            return True
     known = [
         (test.left, test.comparisons[0].comparator)
         for test in (one, other)
@@ -101,14 +103,30 @@ def _exclude(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
     return values[0] != values[1]
 
 
+#: Operators that hold where others do not.
+_TURNED = {cst.Is: cst.IsNot, cst.Equal: cst.NotEqual, cst.In: cst.NotIn}
+
+
+def _denies(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Whether one of two comparisons holds just where the other does not: `a == 1` and `a != 1`."""
+    if not (isinstance(one, cst.Comparison) and isinstance(other, cst.Comparison) and one.left.deep_equals(other.left)):
+        return False
+    (here, *more), (there, *further) = one.comparisons, other.comparisons
+    turned = _TURNED.get(type(here.operator)) is type(there.operator)
+    return turned and not more and not further and here.comparator.deep_equals(there.comparator)
+
+
 def _returns_before(early: Statement, later: Statement) -> bool:
-    """Whether what runs a statement, in a block beside ``later``, returns or exits before it comes there."""
+    """Whether what runs a statement, in a block beside ``later``, returns, exits or raises before it comes there."""
+    raised = False  # as far as nothing around it may catch that
     while early.siblings is not later.siblings and early.parent is not None:
         lasts = [last_of(part.node) for part in (early, *early.following)]
         if any(isinstance(last, cst.Return) or (last is not None and exits(last)) for last in lasts):
             return True
+        raised = raised or any(isinstance(last, cst.Raise) for last in lasts)
         early = early.parent
-    return False
+        raised = raised and isinstance(early.node, cst.If)
+    return raised
 
 
 def left_before(here: Statement) -> list[cst.If]:

@@ -10,6 +10,7 @@ import libcst as cst
 from retrofit.knowledge.kinds import ListsFiles, WritesPath
 from retrofit.survey.averages_by_name import by_names
 from retrofit.survey.counters import increments, is_number
+from retrofit.survey.displays import chosen_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
@@ -170,31 +171,50 @@ class _Loaded:
         """Yield what a checkpoint, or its name, gives to a number with which a loop begins, and of which more is made.
 
         That is a number of a module's own, how many turns a loop has before the training, as one that steps a schedule
-        to where it was, or the epoch to which a scheduler is stepped.
+        to where it was, or the epoch to which a scheduler is stepped. Where the number is read for anything else as
+        well, such as the names of files that it has, these alone get it as it was in the first round.
         """
         index, flow = self._index, self._flow
-        begins = [(loop, name) for loop in self._loops for name in _begin_names(loop)]
+        found = dict[cst.CSTNode, str]()
+        begins = [
+            (loop, name, known)
+            for loop in self._loops
+            for name in _begin_names(loop)
+            for known in (name, *_copied(name, loop.scope, index))
+        ]
         loops = [one.node for one in index.statements if isinstance(one.node, (cst.For, cst.While))]
         turns: list[cst.CSTNode] = [one.iter if isinstance(one, cst.For) else one.test for one in loops]
         turns += [step.node for one in schedulers for step in one.steps]
         uses = [(node, use) for node in turns if begins and self._is_early(use := index.statement(node))]
         uses += [(b.value, b.statement) for b in index.bindings if b.value is not None and _is_of_module(flow, b)]
-        for bound, (loop, name) in product(index.bindings, begins):
+        for bound, (loop, name, known) in product(index.bindings, begins):
             here, value = bound.statement, bound.value
-            if value is None or not _is_same(flow, bound.target, here.scope, name, loop.scope):
+            if value is None or not _is_same(flow, bound.target, here.scope, known, loop.scope):
                 continue
             if not self._is_early(here) or not self._is_loaded(value, here, named=True):
                 continue
-            made = (
+            made = [
                 part
                 for node, use in uses
                 if may_follow(use, here, flow)
                 for part in named_in(node)
-                if _is_same(flow, dotted(part) or "", use.scope, name, loop.scope)
-            )
-            if next(made, None) is not None:
+                if _is_same(flow, dotted(part) or "", use.scope, known, loop.scope)
+            ]
+            if made:
                 loop.resumed += [name] if name not in loop.resumed else []
-                yield Resumption(node=value, index=index, anchors={"number": value}, number=name, read=True)
+                near = all(index.scope_of(part) is here.scope for part in made)
+                parts = made if near and self._is_read_otherwise(bound, made) else [value]
+                found |= dict.fromkeys(parts, known)
+        for part, name in found.items():
+            yield Resumption(node=part, index=index, anchors={"number": part}, number=name, read=True)
+
+    def _is_read_otherwise(self, bound: Binding, made: list[cst.CSTNode]) -> bool:
+        """Whether a function reads what it gives a name for more than some expressions, before the training."""
+        here, index = bound.statement, self._index
+        nodes = [*index.nodes_of(cst.Name), *index.attributes]
+        read = [one for one in nodes if dotted(one) == bound.target and one not in made]
+        places = [index.statement(one) for one in read if not isinstance(index.parents[one], cst.AssignTarget)]
+        return any(one.scope is here.scope and one.order > here.order and self._is_early(one) for one in places)
 
     def taking(self) -> dict[Statement, str]:
         """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
@@ -325,6 +345,16 @@ def _begin_names(loop: EpochLoop) -> Iterator[str]:
     for call in nodes_in(loop.node.iter) if isinstance(loop.node, cst.For) else ():
         if isinstance(call, cst.Call) and last_name(call.func) in ("range", "trange") and len(call.args) > 1:
             yield from names_in(call.args[0].value)
+
+
+def _copied(name: str, scope: Scope, index: Index) -> Iterator[str]:
+    """Yield the names whose values a name gets as they are: `first = begun`, `first = begun or 0`."""
+    for bound in index.bound([name], scope):
+        yield from (
+            known
+            for part in (bound.value, *chosen_of(bound.value))
+            if (known := dotted(part)) not in (None, "None", name)
+        )
 
 
 def _is_same(flow: Flow, name: str, scope: Scope, other: str, inside: Scope) -> bool:

@@ -6,17 +6,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.counters import changes, increments
+from retrofit.survey.constructions import optimizer_statements
+from retrofit.survey.counters import changes, increments, is_number
 from retrofit.survey.flow import Flow
+from retrofit.survey.holding import Holding
 from retrofit.survey.nodes import dotted, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import after_model
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.sites.model import Model, ModuleCount
-from retrofit.survey.weights import of_model
+from retrofit.survey.weights import freezes, of_model
 
 _WALKS = ("modules", "named_modules", "named_parameters")
+_PARAMETERS = ("parameters", "named_parameters")
 #: What gives layers as the library has them: put into its own modules, where they have dendrites.
 _DIRECT = ("children", "named_children")
 _SIDE_BY_SIDE = frozenset({"zip", "itertools.zip_longest"})
@@ -28,7 +31,8 @@ def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) ->
     """Return the walks through the perforated model that dendrites are to be left out of.
 
     Those that count the modules of a class, those that raise at a class or a name that they do not know, those before
-    an assertion that all names are known, and those that gather what is counted against all parameters.
+    an assertion that all names are known, those that gather what is counted against all parameters, and those of whose
+    parameters an optimizer gets some, or some are frozen, by their places.
 
     Args:
         origins: where the model is built.
@@ -40,9 +44,8 @@ def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) ->
         if call.args or not any(after_model(here, one, flow) for one in models):
             continue
         known = kind in _WALKS and (walks.counts(call) or walks.raises(call) or walks.asserts(call))
-        if known or call in walks.gathered:
+        if known or call in walks.gathered or call in walks.placed:
             whose = flow.index.source.code(model)
-            kind = "named_parameters" if kind == "parameters" else kind  # of which there are as many
             site = ModuleCount(node=call, index=flow.index, kind=kind, whose=whose)
             site.anchors["state"] = call
             found.append(site)
@@ -67,6 +70,7 @@ class _Walks:
         self._raising = set(self._loops_that_raise())
         self._asserted = list(self._names_that_are_asserted())
         self.gathered = set(self._gathered())
+        self.placed = set(self._placed())
 
     def counts(self, call: cst.Call) -> bool:
         """Whether a loop counts or numbers the modules of a class."""
@@ -198,6 +202,63 @@ class _Walks:
             loops = [part.node for at in fills for part in at.around if isinstance(part.node, cst.For)]
             walks = [walk for one in loops for walk in _walked(one.iter) if method_name(walk) in _WALKS]
             yield from [one for one in (*every, *walks) if every and walks and self._is_mine(one, here)]
+
+    def _placed(self) -> Iterator[cst.Call]:
+        """Yield the walks that give parameters of which some are chosen by their places, to be trained or frozen.
+
+        Dendrites move them. Where the places are worked out by a walk themselves, they move as well.
+        """
+        index = self._index
+        walks = [call for call, _ in index.method_calls(*_PARAMETERS)]
+        moving = Holding(walks, self._flow)
+        for taken, whole, places in self._taken() if walks else ():
+            here = index.statement(taken)
+            made = [whole, *(one.node for one in self._flow.deep_origins(whole, here.scope))]
+            mine = [walk for one in made for walk in _given_on(one) if walk in walks]
+            mine = [walk for walk in mine if self._is_mine(walk, index.statement(walk))]
+            if mine and not any(map(moving.holds, places)) and self._trains_some(taken):
+                yield from mine
+
+    def _taken(self) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, list[cst.BaseExpression]]]:
+        """Yield what takes some of a whole by their places, with the whole and what tells the places."""
+        index = self._index
+        for node in index.nodes_of(cst.Subscript):
+            part = node.slice[0].slice
+            bounds = [part.lower, part.upper, part.step] if isinstance(part, cst.Slice) else []
+            if isinstance(part, cst.Slice) or (isinstance(part, cst.Index) and is_number(part.value)):
+                yield node, node.value, [one for one in bounds if one is not None]
+        for call in index.calls_to("itertools.islice"):
+            if call.args:
+                yield call, call.args[0].value, [arg.value for arg in call.args[1:]]
+        loops: list[cst.For | cst.CompFor] = [*index.nodes_of(cst.For), *index.nodes_of(cst.CompFor)]
+        for loop in loops:
+            target, whole = loop.target, loop.iter
+            if not isinstance(whole, cst.Call) or dotted(whole.func) != "enumerate" or not whole.args:
+                continue
+            numbers = [dotted(one.value) or "" for one in target.elements[:1]] if isinstance(target, cst.Tuple) else []
+            tests = [one for one in nodes_in(loop) if isinstance(one, cst.Comparison) and mentions(one, numbers)]
+            compared = [part for one in tests for part in (one.left, *(c.comparator for c in one.comparisons))]
+            if numbers and tests:
+                yield loop, whole.args[0].value, [one for one in compared if dotted(one) not in numbers]
+
+    def _trains_some(self, taken: cst.CSTNode) -> bool:
+        """Whether an optimizer is given what is taken, or that is frozen."""
+        index = self._index
+        if isinstance(taken, cst.For):
+            return freezes(taken.body)
+        holding = Holding({index.parents[taken] if isinstance(taken, cst.CompFor) else taken}, self._flow)
+        loops = [one for one in index.nodes_of(cst.For) if freezes(one.body)]
+        calls = [one for made in optimizer_statements(index) for one in index.calls_in(made)]
+        given = [arg.value for one in calls for arg in one.args]
+        return any(map(holding.holds, [*given, *(one.iter for one in loops)]))
+
+
+def _given_on(node: cst.BaseExpression) -> list[cst.Call]:
+    """Return the walks that give what a collection has, as they give it: `[p for _, p in net.named_parameters()]`."""
+    if not isinstance(node, cst.BaseSimpleComp):
+        return _walked(node)
+    given = set(names_in(node.for_in.target))
+    return _walked(node.for_in.iter) if dotted(node.elt) in given else []
 
 
 def _walked(walk: cst.BaseExpression) -> list[cst.Call]:

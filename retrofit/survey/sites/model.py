@@ -113,11 +113,12 @@ class Minimum(Site):
 class ModuleCount(Site):
     """A walk through the perforated model, such as `modules()`, that dendrites are to be left out of, or a child of it.
 
-    The script counts the modules of a class, raises at a class or a name that it does not know, or asks for the class
-    of a child, which is the library's. The anchor "state" is the same as `node`.
+    The script counts the modules of a class, raises at a class or a name that it does not know, trains or freezes
+    parameters by their places, or asks for the class of a child, which is the library's. The anchor "state" is the
+    same as `node`.
 
     Attributes:
-        kind: "modules", "named_modules" or "named_parameters"; "layer" for a child.
+        kind: "modules", "named_modules", "parameters" or "named_parameters"; "layer" for a child.
         whose: the code of the model, of a part of it, or of the child.
     """
 

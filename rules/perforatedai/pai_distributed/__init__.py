@@ -21,7 +21,14 @@ lets the library say all that it has to say.
 from . import quiet, start  # noqa: F401 - first, for what the library says when it is imported
 from .inference import load_final_model
 from .initialization import finish_initialization
-from .layers import own_layer, own_modules, own_named_modules, own_named_parameters, own_state_dict
+from .layers import (
+    own_layer,
+    own_modules,
+    own_named_modules,
+    own_named_parameters,
+    own_parameters,
+    own_state_dict,
+)
 from .library import configure_library, one_rank_at_a_time, save_name
 from .of_best_round import keep_with_best, kept_with_best
 from .optimizer import fill_missing_gradients, set_optimizer_instance
@@ -61,6 +68,7 @@ __all__ = [
     "own_modules",
     "own_named_modules",
     "own_named_parameters",
+    "own_parameters",
     "own_state_dict",
     "planned_epochs",
     "report_validation_score",

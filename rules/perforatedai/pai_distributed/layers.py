@@ -66,6 +66,15 @@ def own_named_parameters(model: torch.nn.Module) -> list[tuple[str, torch.nn.Par
     return [(name, parameter) for name, parameter in model.named_parameters() if _pai_layer_of(name) is None]
 
 
+def own_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """The same without their names, as `model.parameters()` had them, for a script that chooses some by their places.
+
+    Args:
+        model: the model, wrapped or not, or a part of it.
+    """
+    return [parameter for _, parameter in own_named_parameters(model)]
+
+
 _pai_forward_with_dendrites, _pai_look_at_gradient = PA.PAINeuronModule.forward, PA.filter_backward
 
 

@@ -129,8 +129,8 @@ def _pai_model_apart(learned: Sequence[tuple[str, list[float], list[float], list
             return f"{said}: rank 0 has the learning rates {rates}, and rank {rank} {own}. Let all ranks set the same"
     return (
         f"{said}: gradients are averaged where the training step calls the wrapper, not the model within it "
-        "(`.module`), as `require_backward_grad_sync` is then, and of what learns when the wrapper is made. Call the "
-        "wrapper there, set and thaw before; and load weights on all ranks, where it is made before"
+        "(`.module`), outside of `no_sync()` in the last pass before each step, and of what learns when the wrapper is "
+        "made. Call the wrapper there, thaw before; and load weights on all ranks, where it is made before"
     )
 
 
