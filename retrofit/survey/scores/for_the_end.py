@@ -8,13 +8,15 @@ from operator import itemgetter
 
 import libcst as cst
 
+from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, turns_begun_by
-from retrofit.survey.nodes import mentions, names_in, nodes_in, wholes_of
+from retrofit.survey.nodes import dotted, mentions, names_in, nodes_in, wholes_of
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
-from retrofit.survey.scores.values import in_loop
+from retrofit.survey.scores.handed_on import bests_returned
+from retrofit.survey.scores.values import element_of, in_loop
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -50,7 +52,8 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     appended = {b.target.removesuffix("[-1]") for b in index.appended}
     holder = flow.behind_property(candidate.holder, keeper)
     set_by = _set_by_calls(flow, loop, bound, holder, keeper) if holder else []
-    best = _as_bound(holder, {*(b.target for b in inside), *appended, *([holder] if set_by else [])})
+    known = bool(set_by) or (keeper is not loop.scope and holder in keeper.parameters)
+    best = _as_bound(holder, {*(b.target for b in inside), *appended, *([holder] if known else [])})
     better = {*_where_better(index, loop, inside, best, candidate.holder, set_by)}
     running = _run_by(flow, better)
     taken = [b for b in inside if _is_in(b, better)] + [b for b in bound if b.statement.scope in running]
@@ -58,12 +61,31 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     afterwards = _afterwards(flow, loop, keeper)
     whole = _whole(best)
     names = {(_whole(b.target), b.statement.scope) for b in taken} - {(whole, keeper)}
-    for name, scope in [(whole, keeper), *sorted(names, key=itemgetter(0))]:
-        alone = name == whole or not any(_is_same(flow, b, name, scope) for b in others)
+    alone = [one for one in sorted(names, key=itemgetter(0)) if not any(_is_same(flow, b, *one) for b in others)]
+    kept = [(whole, keeper), *alone]
+    for name, scope in kept:  # and what is handed back of that, by one function to the next
+        kept += [one for one in _handed_back(flow, loop, name, scope) if one not in kept]
+    for name, scope in kept:
         first = next((node for node, where in afterwards if _names(flow, node, where, name, scope)), None)
         anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
-        if name and alone and first is not None and not anew:
+        if name and first is not None and not anew:
             yield name, scope
+
+
+def _handed_back(flow: Flow, loop: EpochLoop, name: str, function: Scope) -> Iterator[tuple[str, Scope]]:
+    """Yield what callers give as a parameter of a function and get back from it: `best = validate(model, best)`."""
+    index, back = flow.index, dict[tuple[str, Scope], list[Binding]]()
+    for call in flow.callers(function) if name in function.parameters and function is not loop.scope else ():
+        for b in index.bound_by(index.statement(call)):
+            if b.value is call and b.target == dotted(argument_of(function, call, name)):
+                values = {dotted(element_of(value, b.item)) for value in index.returned(function)}
+                if values == {name} or any(one.best == name for one in bests_returned(index, function, b.item)):
+                    back.setdefault((b.target, b.statement.scope), []).append(b)
+    for (target, scope), given in back.items():
+        bound = index.bound([target], scope)
+        bound = [b for b in bound if scope is not loop.scope or in_loop(index, loop, b.statement.node)]
+        if all(b in given for b in bound):
+            yield target, scope
 
 
 def _where_better(
