@@ -415,3 +415,29 @@ def test_what_the_named_score_gives_is_kept_too(metric: str, kept: list[str]) ->
     text = script("evaluate(epoch)", f"best, when = 0, 0\n{keeps.replace('BACK', 'return')}", "print(best, when)")
     (score,) = survey_of(text, metric=metric, mode="max").scores
     assert score.kept_for_end == kept
+
+
+READ = "best = found = 0\nwhen = {}\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "read"),
+    [
+        ("for when in names:\n    print(when)", False),
+        ("with open(path) as file:\n    for when in names:\n        file.write(when)", False),
+        ("for when in names:\n    print(when)\nprint(when)", True),
+        ("for when in sorted(when):\n    print(when)", True),
+        ("print({when: 1 for when in names}, tell(when=1))", False),
+        ("print({name: 1 for name in when})", True),
+        ("print(found.when)", False),
+        ("if again:\n    when = 1\n    print(when)", False),
+        ("if again:\n    when = 1\nprint(when)", True),
+        ("if again:\n    when = 1\nelse:\n    when = 2\nprint(when)", False),
+        ("when = when or 1\nprint(when)", True),
+        ("when: dict = {}\nprint(when)", False),
+        ("try:\n    when = load(path)\nfinally:\n    print(when)", True),
+    ],
+)
+def test_what_the_code_after_the_loop_gives_a_name_itself_is_not_read_of_the_loop(after: str, read: bool) -> None:
+    (score,) = survey_of(script(f"{TAKEN}when = epoch", READ, after), mode="max").scores
+    assert score.kept_for_end == ["when"] * read

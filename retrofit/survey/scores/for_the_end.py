@@ -12,7 +12,8 @@ from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, turns_begun_by
-from retrofit.survey.nodes import dotted, mentions, names_in, nodes_in, wholes_of
+from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in, wholes_of
+from retrofit.survey.order import runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
 from retrofit.survey.scores.handed_on import bests_returned
@@ -66,10 +67,43 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     for name, scope in kept:  # and what is handed back of that, by one function to the next
         kept += [one for one in _handed_back(flow, loop, name, scope) if one not in kept]
     for name, scope in kept:
-        first = next((node for node, where in afterwards if _names(flow, node, where, name, scope)), None)
-        anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
-        if name and first is not None and not anew:
+        if name and _is_read(flow, loop, afterwards, name, scope):
             yield name, scope
+
+
+def _is_read(flow: Flow, loop: EpochLoop, afterwards: list[tuple[cst.CSTNode, Scope]], name: str, scope: Scope) -> bool:
+    """Whether code after the loop reads what a name has there, and not what it gives that name itself."""
+    index, later = flow.index, set(loop.leftovers)
+    anew = [b for b in index.bindings if not later.isdisjoint(b.statement.path) and _is_same(flow, b, name, scope)]
+    anew = [b for b in anew if _begins_anew(b)]
+    sure = {b.statement.node for b in anew if not isinstance(b.statement.node, cst.For)}  # which may make no turn
+    for node, where in afterwards:
+        for part in named_in(node) if _names(flow, node, where, name, scope) else ():
+            if _names(flow, part, where, name, scope) and not _is_own(index, part):
+                here = index.statement(part) if part in index.parents else None
+                early = here.before if here is not None else []
+                given = here is not None and any(b.statement in here.path for b in anew)
+                if not given and not any(runs_always(one.node, sure, leaves=False) for one in early):
+                    return True
+        if runs_always(node, sure, leaves=False):
+            return False
+    return False
+
+
+def _is_own(index: Index, part: cst.CSTNode) -> bool:
+    """Whether a name is one of an expression alone: an argument's, `f(x=1)`, or a comprehension's own variable."""
+    root = (dotted(part) or "").partition(".")[0]
+    for around in index.ancestors(part) if part in index.parents else ():
+        if isinstance(around, cst.BaseStatement):
+            return False
+        if isinstance(around, cst.Arg) and around.keyword is part:
+            return True
+        walk = around.for_in if isinstance(around, cst.BaseComp) else None
+        while walk is not None:
+            if root in names_in(walk.target):
+                return True
+            walk = walk.inner_for_in
+    return False
 
 
 def _handed_back(flow: Flow, loop: EpochLoop, name: str, function: Scope) -> Iterator[tuple[str, Scope]]:
@@ -199,5 +233,7 @@ def _names(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope
 
 def _begins_anew(binding: Binding) -> bool:
     """Whether a name gets a value that is not made of the one that it has: `f` in `with open(path) as f:`."""
-    value = binding.value
-    return isinstance(binding.statement.node, cst.With) if value is None else not mentions(value, [binding.target])
+    value, node = binding.value, binding.statement.node
+    if value is None and isinstance(node, cst.For):
+        return not mentions(node.iter, [binding.target])
+    return isinstance(node, cst.With) if value is None else not mentions(value, [binding.target])
