@@ -353,3 +353,91 @@ Trainer(Net()).fit()
 def test_a_method_that_sets_the_best_itself_keeps_it(method: str, kept: list[str]) -> None:
     found = survey_of(SET_BY_A_METHOD.replace("BETTER", method)).scores
     assert [score.kept_for_end for score in found] == [kept]
+
+
+HANDING = """
+def evaluate(best, when, step):
+    acc = validate(model)
+    if acc > best:
+        best = acc
+        when = step
+    BACK
+"""
+
+
+@pytest.mark.parametrize(
+    ("back", "epoch", "kept"),
+    [
+        ("return best, when, acc", "best, when, _ = evaluate(best, when, epoch)", ["best", "when"]),
+        ("return acc, when, best", "_, when, best = evaluate(best, step=epoch, when=when)", ["best", "when"]),
+        ("return best", "best = evaluate(best, when, epoch)", ["best"]),
+        ("return best, epoch", "best, when = evaluate(best, when, epoch)", ["best"]),
+        ("return best, when, acc", "when, best, _ = evaluate(best, when, epoch)", []),
+        ("return best, when, acc", "best, when, _ = evaluate(0, 0, epoch)", []),
+        ("return best, when, acc", "best, when, _ = evaluate(best, when, epoch)\nwhen = epoch", ["best"]),
+        (
+            "if acc > 1:\n        return best, 0\n    return best, when",
+            "best, when = evaluate(best, when, 1)",
+            ["best"],
+        ),
+        ("return best, when, acc", "best, when = turn(best, when)", ["best", "when"]),
+    ],
+    ids=["two", "by name", "the best", "the turn itself", "others' places", "begun anew", "anew", "either", "through"],
+)
+def test_a_best_that_a_function_gets_and_hands_back_is_kept_by_the_loops_name(
+    back: str, epoch: str, kept: list[str]
+) -> None:
+    through = (
+        "def turn(one, two):\n    one, two, _ = evaluate(one, two, 0)\n    return one, two\n\nbest, when, _ = 0, 0, 0\n"
+    )
+    text = script(epoch, HANDING.replace("BACK", back) + through, "print(best, when)")
+    assert [(score.kept_for_end, score.lost_with_best) for score in survey_of(text, mode="max").scores] == [(kept, "")]
+
+
+@pytest.mark.parametrize(
+    ("back", "epoch"),
+    [
+        ("max(best, acc)", "best = evaluate(best)"),
+        ("max(best, acc), acc", "best, _ = evaluate(best)"),
+        ("acc if acc > best else best", "best = evaluate(best)"),
+    ],
+)
+def test_a_best_is_kept_that_the_function_only_returns_and_the_user_names(back: str, epoch: str) -> None:
+    keeps = f"best = 0\ndef evaluate(best):\n    acc = validate(model)\n    return {back}\n"
+    (score,) = survey_of(script(epoch, keeps, "print(best)"), metric="evaluate: acc").scores
+    assert score.kept_for_end == ["best"]
+
+
+@pytest.mark.parametrize(("metric", "kept"), [("evaluate: acc", ["best", "when"]), ("evaluate: step", [])])
+def test_what_the_named_score_gives_is_kept_too(metric: str, kept: list[str]) -> None:
+    """Which a function compares with what is there from call to call."""
+    keeps = HANDING.replace("acc = v", "global best, when\n    acc = v").replace("best, when, step", "step")
+    text = script("evaluate(epoch)", f"best, when = 0, 0\n{keeps.replace('BACK', 'return')}", "print(best, when)")
+    (score,) = survey_of(text, metric=metric, mode="max").scores
+    assert score.kept_for_end == kept
+
+
+READ = "best = found = 0\nwhen = {}\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "read"),
+    [
+        ("for when in names:\n    print(when)", False),
+        ("with open(path) as file:\n    for when in names:\n        file.write(when)", False),
+        ("for when in names:\n    print(when)\nprint(when)", True),
+        ("for when in sorted(when):\n    print(when)", True),
+        ("print({when: 1 for when in names}, tell(when=1))", False),
+        ("print({name: 1 for name in when})", True),
+        ("print(found.when)", False),
+        ("if again:\n    when = 1\n    print(when)", False),
+        ("if again:\n    when = 1\nprint(when)", True),
+        ("if again:\n    when = 1\nelse:\n    when = 2\nprint(when)", False),
+        ("when = when or 1\nprint(when)", True),
+        ("when: dict = {}\nprint(when)", False),
+        ("try:\n    when = load(path)\nfinally:\n    print(when)", True),
+    ],
+)
+def test_what_the_code_after_the_loop_gives_a_name_itself_is_not_read_of_the_loop(after: str, read: bool) -> None:
+    (score,) = survey_of(script(f"{TAKEN}when = epoch", READ, after), mode="max").scores
+    assert score.kept_for_end == ["when"] * read

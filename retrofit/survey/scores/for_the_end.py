@@ -8,13 +8,16 @@ from operator import itemgetter
 
 import libcst as cst
 
+from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, turns_begun_by
-from retrofit.survey.nodes import mentions, names_in, nodes_in, wholes_of
+from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in, wholes_of
+from retrofit.survey.order import runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
-from retrofit.survey.scores.values import in_loop
+from retrofit.survey.scores.handed_on import bests_returned
+from retrofit.survey.scores.values import element_of, in_loop
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -50,7 +53,8 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     appended = {b.target.removesuffix("[-1]") for b in index.appended}
     holder = flow.behind_property(candidate.holder, keeper)
     set_by = _set_by_calls(flow, loop, bound, holder, keeper) if holder else []
-    best = _as_bound(holder, {*(b.target for b in inside), *appended, *([holder] if set_by else [])})
+    known = bool(set_by) or (keeper is not loop.scope and holder in keeper.parameters)
+    best = _as_bound(holder, {*(b.target for b in inside), *appended, *([holder] if known else [])})
     better = {*_where_better(index, loop, inside, best, candidate.holder, set_by)}
     running = _run_by(flow, better)
     taken = [b for b in inside if _is_in(b, better)] + [b for b in bound if b.statement.scope in running]
@@ -58,12 +62,64 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     afterwards = _afterwards(flow, loop, keeper)
     whole = _whole(best)
     names = {(_whole(b.target), b.statement.scope) for b in taken} - {(whole, keeper)}
-    for name, scope in [(whole, keeper), *sorted(names, key=itemgetter(0))]:
-        alone = name == whole or not any(_is_same(flow, b, name, scope) for b in others)
-        first = next((node for node, where in afterwards if _names(flow, node, where, name, scope)), None)
-        anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
-        if name and alone and first is not None and not anew:
+    alone = [one for one in sorted(names, key=itemgetter(0)) if not any(_is_same(flow, b, *one) for b in others)]
+    kept = [(whole, keeper), *alone]
+    for name, scope in kept:  # and what is handed back of that, by one function to the next
+        kept += [one for one in _handed_back(flow, loop, name, scope) if one not in kept]
+    for name, scope in kept:
+        if name and _is_read(flow, loop, afterwards, name, scope):
             yield name, scope
+
+
+def _is_read(flow: Flow, loop: EpochLoop, afterwards: list[tuple[cst.CSTNode, Scope]], name: str, scope: Scope) -> bool:
+    """Whether code after the loop reads what a name has there, and not what it gives that name itself."""
+    index, later = flow.index, set(loop.leftovers)
+    anew = [b for b in index.bindings if not later.isdisjoint(b.statement.path) and _is_same(flow, b, name, scope)]
+    anew = [b for b in anew if _begins_anew(b)]
+    sure = {b.statement.node for b in anew if not isinstance(b.statement.node, cst.For)}  # which may make no turn
+    for node, where in afterwards:
+        for part in named_in(node) if _names(flow, node, where, name, scope) else ():
+            if _names(flow, part, where, name, scope) and not _is_own(index, part):
+                here = index.statement(part) if part in index.parents else None
+                early = here.before if here is not None else []
+                given = here is not None and any(b.statement in here.path for b in anew)
+                if not given and not any(runs_always(one.node, sure, leaves=False) for one in early):
+                    return True
+        if runs_always(node, sure, leaves=False):
+            return False
+    return False
+
+
+def _is_own(index: Index, part: cst.CSTNode) -> bool:
+    """Whether a name is one of an expression alone: an argument's, `f(x=1)`, or a comprehension's own variable."""
+    root = (dotted(part) or "").partition(".")[0]
+    for around in index.ancestors(part) if part in index.parents else ():
+        if isinstance(around, cst.BaseStatement):
+            return False
+        if isinstance(around, cst.Arg) and around.keyword is part:
+            return True
+        walk = around.for_in if isinstance(around, cst.BaseComp) else None
+        while walk is not None:
+            if root in names_in(walk.target):
+                return True
+            walk = walk.inner_for_in
+    return False
+
+
+def _handed_back(flow: Flow, loop: EpochLoop, name: str, function: Scope) -> Iterator[tuple[str, Scope]]:
+    """Yield what callers give as a parameter of a function and get back from it: `best = validate(model, best)`."""
+    index, back = flow.index, dict[tuple[str, Scope], list[Binding]]()
+    for call in flow.callers(function) if name in function.parameters and function is not loop.scope else ():
+        for b in index.bound_by(index.statement(call)):
+            if b.value is call and b.target == dotted(argument_of(function, call, name)):
+                values = {dotted(element_of(value, b.item)) for value in index.returned(function)}
+                if values == {name} or any(one.best == name for one in bests_returned(index, function, b.item)):
+                    back.setdefault((b.target, b.statement.scope), []).append(b)
+    for (target, scope), given in back.items():
+        bound = index.bound([target], scope)
+        bound = [b for b in bound if scope is not loop.scope or in_loop(index, loop, b.statement.node)]
+        if all(b in given for b in bound):
+            yield target, scope
 
 
 def _where_better(
@@ -177,5 +233,7 @@ def _names(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope
 
 def _begins_anew(binding: Binding) -> bool:
     """Whether a name gets a value that is not made of the one that it has: `f` in `with open(path) as f:`."""
-    value = binding.value
-    return isinstance(binding.statement.node, cst.With) if value is None else not mentions(value, [binding.target])
+    value, node = binding.value, binding.statement.node
+    if value is None and isinstance(node, cst.For):
+        return not mentions(node.iter, [binding.target])
+    return isinstance(node, cst.With) if value is None else not mentions(value, [binding.target])

@@ -33,7 +33,7 @@ def best_in(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Candid
             if key:
                 found += _bests_in_item(index, loop, function, call, binding.item, key)
             else:
-                bests = _bests_returned(index, function, binding.item)
+                bests = bests_returned(index, function, binding.item)
                 found += [one for one in bests if _goes_on(index, loop, function, call, one.best)]
             found += _bests_in_attribute(index, flow, function, binding.item, key)
     return found
@@ -54,7 +54,7 @@ def _bests_in_attribute(index: Index, flow: Flow, function: Scope, item: int | N
         anew = any(other is not binding for other in index.bound([binding.target], function))
         if not isinstance(call, cst.Call) or inner is None or anew:
             continue
-        for one in (one for number in numbers for one in _bests_returned(index, inner, number)):
+        for one in (one for number in numbers for one in bests_returned(index, inner, number)):
             parameter, part = _given(index, inner)[one.best]
             if dotted(argument_of(inner, call, parameter)) == binding.target and part == key[:-1]:
                 yield one
@@ -90,7 +90,7 @@ def is_handed_on(index: Index, filled: Binding) -> bool:
     return bool(got) and not own and all(one in got or one in kept for one in bound)
 
 
-def _bests_returned(index: Index, function: Scope, item: int | None) -> Iterator[Candidate]:
+def bests_returned(index: Index, function: Scope, item: int | None) -> Iterator[Candidate]:
     """Yield scores of a function that returns the best so far of them, and got it: it returns that, or a better one."""
     given = _given(index, function)
     values = [element_of(value, item) for value in index.returned(function)]

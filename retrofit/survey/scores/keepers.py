@@ -19,7 +19,7 @@ from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import begun_anew
-from retrofit.survey.scores.handed_on import best_in
+from retrofit.survey.scores.handed_on import best_in, bests_returned
 from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
 from retrofit.survey.scores.namesakes import made_of, words_given, words_in_turn
 from retrofit.survey.scores.presence import ends_on_others, presence
@@ -66,8 +66,7 @@ def kept_scores(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[Candida
     candidates: list[Candidate] = []
     keepers: set[Scope] = set()
     for function, calls in validation_functions(index, flow, loop).items():
-        given = [name for name in function.parameters if name != "self"]
-        found = [c for c in tracked_scores(index, code_of(index, function), given) if outlives(function, c.best)]
+        found = _bests_kept(index, function)
         keepers.update([function] if any(not one.outside for one in found) else [])
         for candidate in found:
             here = index.statement(candidate.node)
@@ -77,6 +76,12 @@ def kept_scores(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[Candida
                 handed = handed or _handed_back(index, flow, loop, function, call, candidate)
                 candidates += [handed] if handed is not None else []
     return candidates, keepers
+
+
+def _bests_kept(index: Index, function: Scope) -> list[Candidate]:
+    """Return scores of which a function keeps the best in what is there when it has returned."""
+    given = [name for name in function.parameters if name != "self"]
+    return [c for c in tracked_scores(index, code_of(index, function), given) if outlives(function, c.best)]
 
 
 def _of_self(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Candidate | None:
@@ -544,8 +549,16 @@ def _named_in(
         return None
     rest = metric[len(name) :] if dotted(last) == name and not own else ""
     last = _with_its_name(index, last)
-    evidence = f"{index.place(last)}: --metric"
-    return Candidate(last, told_by_name(metric), evidence, rest=rest, written=own, named=True)
+    evidence, code = f"{index.place(last)}: --metric", index.source.code(bare_of(last))
+    items = {number for value in returned for number in range(len(written_items(index, value)))}
+    bests = [
+        *_bests_kept(index, function),
+        *(b for i in (None, *sorted(items)) for b in bests_returned(index, function, i)),
+    ]
+    best = next((one for one in bests if index.source.code(bare_of(one.node)) == code), None)
+    holder, keeper = (best.holder, best.keeper) if best is not None else ("", None)
+    direction = told_by_name(metric)
+    return Candidate(last, direction, evidence, "", holder, keeper=keeper, rest=rest, written=own, named=True)
 
 
 def _places_of(index: Index, metric: str, function: Scope) -> list[cst.BaseExpression]:
