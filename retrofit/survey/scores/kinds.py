@@ -88,7 +88,7 @@ class Kinds:
         if (item := self._several.get(dotted(node))) is not None:
             return SEVERAL, self._index.place(item, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
-        if made and all(is_object(one) and self._flow.class_made(one) is None for one in made):
+        if made and all(is_object(self._index, one) and self._flow.class_made(one) is None for one in made):
             return "an object", self._index.place(made[0], self._loop.file)
         return "", ""
 
