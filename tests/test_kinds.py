@@ -424,3 +424,69 @@ def test_what_is_named_before_the_epochs_alone_is_no_score_either(tmp_path: Path
     assert survey_of(text).scores == []
     (score,) = survey_of(text, metric="val_acc").scores
     assert score.unfit == ("always 0", "line 18")
+
+
+GIVEN = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Plain:
+    pass
+
+class Number(Plain):
+    def __float__(self):
+        return 1.0
+
+def train(model, loader, optimizer, scheduler, other):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        PASS
+        optimizer.step()
+
+def main():
+    model = DDP(torch.nn.Linear(1, 1))
+    loader = torch.utils.data.DataLoader(data)
+    optimizer = torch.optim.AdamW(model.parameters())
+    WRAP
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    other = OTHER
+    for epoch in range(9):
+        train(model, loader, optimizer, scheduler, other)
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "wrap"),
+    [
+        ("loss.backward()", "pass"),
+        ("scaler.scale(loss).backward()", "pass"),
+        ("optimizer.backward(loss)", "pass"),
+        ("optimizer.backward(loss)", "optimizer = FP16_Optimizer(optimizer)"),
+        ("loss.backward(torch.ones_like(loss))", "pass"),
+    ],
+)
+def test_the_loss_is_offered_and_no_optimizer_that_is_given_it(step: str, wrap: str) -> None:
+    found = survey_of(GIVEN.replace("PASS", step).replace("WRAP", wrap).replace("OTHER", "1"))
+    assert [name for _, name, _ in found.trained] == ["loss"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "other", "kind"),
+    [
+        ("optimizer", "1", "an object of `AdamW`"),
+        ("scheduler", "1", "an object of `StepLR`"),
+        ("loader", "1", "an object of `DataLoader`"),
+        ("model", "1", "an object of `Linear`"),
+        ("other", "Plain()", "an object of `Plain`"),
+        ("other", "Number()", ""),
+        ("other", "torch.nn.Parameter(x)", ""),
+        ("other", "utils.PSNR(1)", ""),
+        ("other", "torch.optim.SGD(p) if given else 1.0", ""),
+    ],
+)
+def test_what_a_function_is_given_is_no_number_where_it_is_an_object(metric: str, other: str, kind: str) -> None:
+    text = GIVEN.replace("PASS", "loss.backward()").replace("WRAP", "pass").replace("OTHER", other)
+    (score,) = survey_of(text, metric, "min").scores
+    assert score.unfit[0] == kind

@@ -78,6 +78,45 @@ def test_the_numbers_of_a_validation_are_offered(end: str, epoch: str, offered: 
         assert (score.known, score.unfit[0]) == (True, ""), name
 
 
+@pytest.mark.parametrize(
+    ("made", "key"),
+    [
+        ("OrderedDict([('em', n / 2), ('f1', total / n)])", "'f1'"),
+        ("OrderedDict({'f1': total / n})", "'f1'"),
+        ("dict(em=n / 2, f1=total / n)", "'f1'"),
+        ("Counter(f1=total / n)", "'f1'"),
+        ("OrderedDict()", "..."),
+    ],
+)
+def test_items_are_offered_of_a_dict_however_it_is_made_and_no_attribute(tmp_path: Path, made: str, key: str) -> None:
+    before = "from collections import Counter, OrderedDict\n" + VALIDATE.replace("BATCH", "pass")
+    before = before.replace("END", f"results = {made}\n    return results, n")
+    text = script("results, n = evaluate(model)\nfor name, value in results.items():\n    print(name, value)", before)
+    found = survey_of(text)
+    assert (found.scores, [name for name, _ in found.measures]) == ([], [f"results[{key}]"])
+    (question,) = plan_of(tmp_path, text, Options(metric="results.f1", mode="max")).questions
+    assert "`results.f1` has no meaning in this epoch loop" in question.message
+    assert "evaluate:" not in question.message
+    assert "between return it" not in question.message
+    for other in ("results['f1']", "max(results.values())"):
+        assert plan_of(tmp_path, text, Options(metric=other, mode="max")).questions == []
+
+
+@pytest.mark.parametrize(
+    ("head", "known"),
+    [
+        ("class Results:\n    pass", False),
+        ("class Results(dict):\n    pass", True),
+        ("class Results:\n    def __getitem__(self, name):\n        return 1.0", True),
+        ("Results = EasyDict", True),
+    ],
+)
+def test_items_have_a_meaning_only_of_what_has_items(head: str, known: bool) -> None:
+    before = f"{head}\n{VALIDATE.replace('BATCH', 'pass').replace('END', 'return Results()')}"
+    (score,) = survey_of(script("results = evaluate(model)\nprint(results)", before), "results['f1']", "max").scores
+    assert score.known is known
+
+
 def test_an_item_that_is_summed_over_batches_is_offered() -> None:
     before = VALIDATE.replace("BATCH", "stats['loss'] += cost(out, y)").replace("END", "print(stats)")
     assert [name for name, _ in survey_of(script("evaluate(model)", before)).measures] == ["hits", "stats['loss']"]

@@ -6,7 +6,8 @@ import re
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import MakesArray, Metric, Reduces, ReturnsText
+from retrofit.knowledge.kinds import DataLoader, MakesArray, Metric, Reduces, ReturnsText, Scheduler
+from retrofit.survey.constructions import is_torchs_class
 from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -23,6 +24,8 @@ SEVERAL, TEXT, NOTHING, TRUTH, ALWAYS = "several values", "a string", "None", "t
 _WRITES = re.compile(r"save|dump|show|plot|draw|image|figure|video|audio|grid|histogram", re.IGNORECASE)
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
+#: Modules of torch whose classes make no numbers.
+_OF_OBJECTS = ("torch.nn.", "torch.optim.", "torch.utils.data.")
 _COMPUTED = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer, cst.Float, cst.Ellipsis)
 _MOVES = ("to", "cpu", "cuda")
 _OF_TENSORS = (
@@ -88,8 +91,11 @@ class Kinds:
         if (item := self._several.get(dotted(node))) is not None:
             return SEVERAL, self._index.place(item, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
-        if made and all(is_object(one) and self._flow.class_made(one) is None for one in made):
+        if made and all(is_object(self._index, one) and self._flow.class_made(one) is None for one in made):
             return "an object", self._index.place(made[0], self._loop.file)
+        for value in values:
+            if (given := self._given(value)) is not None and (kind := self._object(given)):
+                return kind, self._index.place(given, self._loop.file)
         return "", ""
 
     def _has_more(self, item: cst.Subscript) -> bool:
@@ -174,17 +180,31 @@ class Kinds:
             return ""
         if isinstance(node, cst.Call) and self._is_of_each_column(node, value.reading.at.scope):
             return SEVERAL
-        made_by = node.func if isinstance(node, cst.Call) else None
-        name = last_name(made_by)
         if isinstance(node, cst.Call) and self._returns_text(node):
             return TEXT
-        if name[:1].isupper() and self._index.knowledge.known(Metric, self._index.qualified(made_by)):
+        return self._object(node)
+
+    def _given(self, value: Value) -> cst.BaseExpression | None:
+        """Return what makes all that a function is given by a name: of an optimizer also what it is wrapped in."""
+        name = dotted(value.node)
+        origins = self._flow.origins(value.node, value.reading.at.scope) if value.node and name else []
+        made = [one.node for one in origins if dotted(one.node) != "None"]
+        objects = all(is_object(self._index, one) for one in made)
+        return next(filter(self._object, made), None) if objects and not value.keys else None
+
+    def _object(self, made: cst.BaseExpression) -> str:
+        """Say of an expression what object it makes that is no number, "" where it may make something else."""
+        made_by = made.func if isinstance(made, cst.Call) else made
+        name, full = last_name(made_by), self._index.qualified(made_by)
+        known = any(self._index.knowledge.known(kind, full) for kind in (DataLoader, Metric, Scheduler))
+        known |= full.startswith(_OF_OBJECTS) and not full.endswith("Parameter")
+        if made_by is not made and name[:1].isupper() and (known or is_torchs_class(self._index, made_by)):
             return f"an object of `{name}`"
-        made = class_of(self._index, self._flow, node)
-        if made is None or "__float__" in made.inner:
+        own = class_of(self._index, self._flow, made)
+        if own is None or "__float__" in own.inner:
             return ""
-        numbers = any(last_name(base) in _NUMBERS for base in self._flow.bases(made))
-        return "" if numbers else f"an object of `{made.name}`"
+        numbers = any(last_name(base) in _NUMBERS for base in self._flow.bases(own))
+        return "" if numbers else f"an object of `{own.name}`"
 
     def _is_array_of_number(self, node: cst.BaseExpression, value: Value) -> bool:
         """Whether an expression makes an array of what is a number on all ways to it, which counts as that number."""

@@ -188,7 +188,7 @@ class _Dropped:
             if not self._counts(target, scope) or NO_VALUE.search(target) or isinstance(value, _NO_NUMBERS):
                 continue
             meter = self._average_of(target, scope)
-            if value is not None and not meter and (is_object(value) or class_of(index, self._flow, value)):
+            if value is not None and not meter and (is_object(index, value) or class_of(index, self._flow, value)):
                 continue
             ratio, whole = None if meter else _ratio_of(index, binding), bare_of(value) if value is not None else None
             if ratio is not None and ratio is not whole:  # else the sum's own name is that of its mean
@@ -278,7 +278,7 @@ def _taken(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, cst
                 items.append((f"{key}][0" if _of_coco(filled) else key, filled.statement.node))
         yield from ((f"{binding.target}[{key}]", item) for key, item in items)
         holder = class_of(index, flow, node)
-        if holder is not None or whole or any(map(is_object, values)):
+        if holder is not None or whole or any(is_object(index, one) for one in values):
             yield from _parts_of(index, loop, binding, call, holder)
         elif not items and not handed_on:
             yield f"{binding.target}[...]", call

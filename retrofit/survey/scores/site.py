@@ -35,6 +35,7 @@ from retrofit.survey.scores.values import (
     bindings_of,
     code_of,
     deleted_later,
+    is_dict,
     of_phases,
     root_of,
     whole_of,
@@ -151,7 +152,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
-    score.known = score.known and not (candidate.named and _lacks_attribute(flow, whole_of(index, candidate), at))
+    score.known = score.known and not (candidate.named and lacks_part(flow, whole_of(index, candidate), at.scope))
     makers = [maker for maker in makers_of(flow, candidate.node, code_of(index, loop)) if maker.order > at.last]
     further = [maker for maker in makers if not exclude_each_other(maker, here)]
     score.later = index.place(further[0].node, score.file) if candidate.named and again and further else ""
@@ -167,12 +168,19 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     return score
 
 
-def _lacks_attribute(flow: Flow, node: cst.BaseExpression, here: Statement) -> bool:
-    """Whether an attribute is read of objects of the project's own classes that nothing gives them."""
-    if not isinstance(node, cst.Attribute):
+def lacks_part(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether an attribute is read of what is a dict, or one, or an item, of objects that nothing gives them.
+
+    Only what the project's own classes have is known.
+    """
+    if not isinstance(node, (cst.Attribute, cst.Subscript)):
         return False
-    index, name = flow.index, node.attr.value
-    classes = [flow.class_made(one.node) for one in flow.deep_origins(node.value, here.scope)]
+    index, name = flow.index, node.attr.value if isinstance(node, cst.Attribute) else "__getitem__"
+    origins = flow.deep_origins(node.value, scope)
+    made = [one.node for one in origins if not flow.inside(one) and dotted(one.node) != "None"]
+    if made and all(is_dict(index, one) for one in made):
+        return isinstance(node, cst.Attribute)
+    classes = [flow.class_made(one) for one in made]
     lineage = {part for one in classes if one is not None for part in flow.lineage(one)}
     if not classes or None in classes or any(_may_have_more(flow, one, name) for one in lineage):
         return False

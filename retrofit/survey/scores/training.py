@@ -16,6 +16,7 @@ from retrofit.survey.nodes import dotted, mentions, method_name, names_in, recei
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.carried import Carried
 from retrofit.survey.scores.filling import EMPTIES, FILLS, begins
+from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told
@@ -32,7 +33,8 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
     for loop in loops:
         making, carried = Making(index, flow, loop), Carried(index, flow, loop)
         trains = {part.scope for part in loop.training} & called_in(index, flow, loop.statement)
-        for node, place in _over_epochs(index, loop, trains):
+        last = [*_of_last_batch(index, flow, loop)]
+        for node, place in _over_epochs(index, loop, trains, last):
             name = index.source.code(node)
             direction = direction_of(name)
             if not direction or NO_VALUE.search(name):
@@ -48,7 +50,7 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
                 found.setdefault(name, (direction_of(name), index.place(place, loop.file)))
         if found:
             continue
-        last, told = [*_of_last_batch(index, loop)], Told(index, flow, loop)
+        told = Told(index, flow, loop)
         shown = [one for scope in trains for one in told.by(scope) if direction_of(one[0])]
         alone = [(index.source.code(one), one) for one in last]
         for ways, which in ((shown, ""), (_means(index, loop, trains, last), ""), (alone, ", of the last batch alone")):
@@ -119,10 +121,16 @@ def _is_number(value: cst.BaseExpression, learnt: list[str]) -> bool:
     return dotted(value) in learnt
 
 
-def _of_last_batch(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
-    """Yield the losses of which the training takes the gradients, but those whose names are given others later."""
-    taken = [(index.statement(call), loss) for call, loss in index.method_calls("backward")]
-    scaled = [(here, loss.args[0].value if _scales(loss) else loss) for here, loss in taken if here in loop.training]
+def _of_last_batch(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
+    """Yield the losses of which the training takes the gradients, but those whose names are given others later.
+
+    An object is given its loss: `optimizer.backward(loss)`.
+    """
+    kinds = Kinds(index, flow, loop)
+    passes = [(call, held) for call, held in index.method_calls("backward") if index.statement(call) in loop.training]
+    given = [call.args[0].value if call.args and kinds.of(held)[0] else held for call, held in passes]
+    taken = [(index.statement(call), loss) for (call, _), loss in zip(passes, given, strict=True)]
+    scaled = [(here, loss.args[0].value if _scales(loss) else loss) for here, loss in taken]
     losses = [(here, loss) for here, loss in scaled if isinstance(loss, cst.Name)]
     for here, loss in losses:
         same = [one for one, other in losses if one.scope is here.scope and dotted(other) == dotted(loss)]
@@ -146,7 +154,9 @@ def _is_another_later(index: Index, loop: EpochLoop, here: Statement, loss: cst.
     )
 
 
-def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
+def _over_epochs(
+    index: Index, loop: EpochLoop, trains: set[Scope], learnt: list[cst.BaseExpression]
+) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
     """Yield what the training adds up over its batches or makes of them, and where."""
     bindings = [b for b in index.bindings if in_loop(index, loop, b.statement.node) or b.statement.scope in trains]
     for attribute in index.attributes:
@@ -171,7 +181,7 @@ def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[
         alone = not (_of_batch(binding, loop) or begins(index, binding) or binding.value is None)
         if summed or alone or every:
             yield target_node(index, here, name), here.node
-    yield from _items_over_epochs(index, loop, [*map(index.source.code, _of_last_batch(index, loop))], bindings, trains)
+    yield from _items_over_epochs(index, loop, [*map(index.source.code, learnt)], bindings, trains)
 
 
 def _items_over_epochs(

@@ -239,7 +239,7 @@ def items_of(
     found: dict[str, cst.Subscript] = {}
     means: dict[str, cst.BaseExpression] = {}
     values = returned_values(index, flow, call, binding.item)
-    several = any(is_collection(index, value) or is_object(value) for value in values)
+    several = any(is_collection(index, value) or is_object(index, value) for value in values)
     makers = [b.statement for b in bindings_of(index, loop, binding.target)]
     for node, parent in index.parents.items():
         if not isinstance(node, cst.Name) or node.value != binding.target or not in_loop(index, loop, node):

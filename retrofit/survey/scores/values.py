@@ -17,6 +17,8 @@ from retrofit.survey.sites.loop import EpochLoop
 _DISPLAYS = (cst.Dict, cst.List, cst.Tuple, cst.DictComp, cst.ListComp)
 #: Methods that change of what a list or a dictionary consists, or in what order.
 _ALTERS = ("append", "extend", "insert", "pop", "remove", "reverse", "sort", "update", "setdefault")
+#: What makes a dictionary, beside displays.
+_MAKES_DICT = re.compile(r"dict|(collections\.)?(defaultdict|OrderedDict|Counter)")
 _MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 
 
@@ -132,12 +134,25 @@ def part_of(index: Index, value: cst.BaseExpression, item: cst.Subscript) -> cst
 
 def written_items(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:
     """Return the code of the keys, and the items, of a tuple, list or dictionary that is written out."""
+    if isinstance(value, cst.Call) and is_dict(index, value):
+        return [part for arg in value.args for part in _items_given(index, arg)]
     if isinstance(value, cst.Dict):
         pairs = [element for element in value.elements if isinstance(element, cst.DictElement)]
         return [(index.source.code(pair.key), pair.value) for pair in pairs]
     if isinstance(value, (cst.Tuple, cst.List)):
         return [(str(number), element.value) for number, element in enumerate(value.elements)]
     return []
+
+
+def _items_given(index: Index, arg: cst.Arg) -> list[tuple[str, cst.BaseExpression]]:
+    """Return the same of an argument of which a dictionary is made: `f1=x`, `{"f1": x}`, `[("f1", x)]`."""
+    if arg.keyword is not None:
+        return [(repr(arg.keyword.value), arg.value)]
+    if isinstance(arg.value, cst.Dict):
+        return written_items(index, arg.value)
+    parts = [part for _, part in written_items(index, arg.value)]
+    pairs = [[one.value for one in part.elements] for part in parts if isinstance(part, (cst.Tuple, cst.List))]
+    return [(index.source.code(pair[0]), pair[1]) for pair in pairs if len(pair) == 2]
 
 
 def mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -151,23 +166,24 @@ def mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | None
     return None
 
 
-def is_object(value: cst.BaseExpression) -> bool:
-    """Whether an expression makes an object of a class, as its name tells: `Metrics(...)`."""
+def is_object(index: Index, value: cst.BaseExpression) -> bool:
+    """Whether an expression makes an object of a class, as its name tells: `Metrics(...)`, but no dictionary."""
     name = last_name(value.func) if isinstance(value, cst.Call) else ""
-    return name[:1].isupper() and "Tensor" not in name
+    return name[:1].isupper() and "Tensor" not in name and not is_dict(index, value)
+
+
+def is_dict(index: Index, value: cst.BaseExpression) -> bool:
+    """Whether an expression visibly makes a dictionary."""
+    made = index.qualified(value.func) if isinstance(value, cst.Call) else ""
+    return isinstance(value, (cst.Dict, cst.DictComp)) or _MAKES_DICT.fullmatch(made) is not None
 
 
 def is_collection(index: Index, value: cst.BaseExpression) -> bool:
     """Whether an expression is visibly no single number."""
-    displays = (cst.Tuple, cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp)
+    displays = (cst.Tuple, cst.List, cst.Set, cst.ListComp, cst.SetComp)
     made = index.qualified(value.func) if isinstance(value, cst.Call) else ""
-    return isinstance(value, displays) or (
-        re.fullmatch(
-            r"(numpy|torch)\.(zeros|ones|array|stack|zeros_like|cat|concatenate)|dict|list|tuple|(collections\.)?defaultdict",
-            made,
-        )
-        is not None
-    )
+    arrays = r"(numpy|torch)\.(zeros|ones|array|stack|zeros_like|cat|concatenate)|list|tuple"
+    return isinstance(value, displays) or is_dict(index, value) or re.fullmatch(arrays, made) is not None
 
 
 def is_size(node: cst.BaseExpression) -> bool:
