@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.knowledge import Knowledge
 from retrofit.knowledge.kinds import Framework as Library
 from retrofit.knowledge.kinds import MakesConfigured, Wraps
-from retrofit.survey.defaults import Defaults
+from retrofit.survey.defaults import Defaults, holding
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts
@@ -55,8 +55,8 @@ def find_frameworks(
         wrapping: where the model is wrapped; what leads to all of that as well cannot be left out.
     """
     found: list[Framework] = []
-    defaults = Defaults(index, flow)
-    options = [{*_asked(index, flow, node, {})} for node in wrapping]
+    inevitable = holding(flow, wrapping)
+    defaults = Defaults(index, flow, given=inevitable)
     imported = {full.partition(".")[0] for file in index.files for full in file.aliases.values()}
     imported |= {module.partition(".")[0] for file in index.files for _, module in file.imports}
     for library in index.knowledge.of(Library):
@@ -66,10 +66,9 @@ def find_frameworks(
         imports = _imports(index, library)
         uses = [use for use in _uses(index, library) if _scope(index, use) in reached and not library.engine]
         if uses:
-            option = "" if library.wraps else _option(index, flow, uses)
-            by_default = library.optional and not all(map(defaults.leave_out, uses))
-            if by_default or (options and all(option in one for one in options)):
-                option = ""  # which leads to it by default, or may, or to all wrappers
+            option = "" if library.wraps else _option(index, flow, uses, inevitable)
+            if library.optional and not all(map(defaults.leave_out, uses)):
+                option = ""  # which leads to it by default, or may
             first = next((use for use in uses if isinstance(use, cst.Call)), uses[0])
             beside = [one.node for one in imports if index.file_of(one.scope) is index.file(first)]
             node = beside[0] if beside and library.owns and not option else first
@@ -170,10 +169,13 @@ def _is_tried(statement: Statement) -> bool:
     return any(isinstance(part.node, cst.Try) for part in statement.path)
 
 
-def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> str:
+def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef], inevitable: Collection[str]) -> str:
     """Return the condition under which a library is used, of the first use that of most; "" where one is under none.
 
     A class of the project's around a library has methods that nothing calls beside those that are called.
+
+    Args:
+        inevitable: the conditions that lead to each wrapper of the model too, which no training can do without.
     """
     found: list[list[str]] = []
     calls = [use for use in uses if isinstance(use, cst.Call)]
@@ -188,6 +190,7 @@ def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> st
             found += [_asked(index, flow, call, {}) for call in made] or [[]]
         elif not (_is_uncalled(use, flow) and index.scope_of(use).holder in around):
             found.append(_asked(index, flow, use, {}))
+    found = [[option for option in one if option not in inevitable] for one in found]
     if not found or not all(found):
         return ""
     return max(found[0], key=lambda option: sum(option in other for other in found))
