@@ -183,3 +183,23 @@ def test_the_option_that_is_told_is_that_of_all_uses(tmp_path: Path) -> None:
     used = f"if args.folds:\n    if args.amp:\n        {USED}\nelif args.amp:\n    {USED}"
     [note] = planned(tmp_path, used, "'--amp', action='store_true'").notes
     assert "where `args.amp` holds; train without" in note.message
+
+
+TWICE = {
+    "by no option": (f"if args.amp:\n    {USED}\nother = amp.initialize(Other())", "other"),
+    "by one that is on": (f"if args.amp:\n    {USED}\nif args.on:\n    other = amp.initialize(Other())", "other"),
+    "first": (f"other = amp.initialize(Other())\nif args.amp:\n    {USED}", "other"),
+}
+
+
+@pytest.mark.parametrize(("used", "line"), TWICE.values(), ids=TWICE)
+def test_the_line_that_is_told_is_the_one_that_no_option_keeps_from(tmp_path: Path, used: str, line: str) -> None:
+    """Marked as nothing of the training's it leaves the note of the others, by an option that is off."""
+    options = "'--on', default=True)\n    parser.add_argument('--amp', action='store_true'"
+    [question] = planned(tmp_path, used, options).questions
+    lines = (tmp_path / "train.py").read_text().splitlines()
+    assert line in lines[question.line - 1]
+    assert question.message.endswith(f"`# retrofit: skip`: line {question.line}.")
+    plan = planned(tmp_path, used.replace("Other())", "Other())  # retrofit: skip"), options)
+    assert plan.questions == []
+    assert [note.message.startswith("NVIDIA Apex amp is used here where `args.amp`") for note in plan.notes] == [True]

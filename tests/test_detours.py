@@ -197,3 +197,69 @@ def test_what_every_wrapper_goes_with_is_no_option(tmp_path: Path, wrapped: str,
     text = text.replace("args = parser", "parser.add_argument('--modes', type=int)\nargs = parser", 1)
     questions = plan_of(tmp_path, text).questions
     assert any("FSDP is used here, which the recipe does not cover" in one.message for one in questions) is refused
+
+
+WITHIN = """
+    import argparse
+    import torch
+    from torch import nn
+    from apex import amp
+    from apex.fp16_utils import FP16_Optimizer
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 2)
+
+        def forward(self, x):
+            return self.layer(x)
+
+    MOMENTUM
+
+    def main(args):
+        best = 0
+        if args.train:
+            model = Net()
+            BUILT
+            model = nn.DataParallel(model)
+            optimizer = torch.optim.Adam(model.parameters())
+            for epoch in range(9):
+                for x, y in loader:
+                    optimizer.zero_grad()
+                    criterion(model(x), y).backward()
+                    optimizer.step()
+                acc = validate(model)
+                if acc > best:
+                    best = acc
+                    torch.save(model.state_dict(), "best.pt")
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--off", action="store_true")
+    parser.add_argument("--on", default=True)
+    main(parser.parse_args())
+    """
+#: What is built under an option, and what is asked, where not only the option, off by default, keeps from it.
+BUILT = {
+    "off": ("if args.off:\n    optimizer = FP16_Optimizer(optimizer)", ["PAI121"], []),
+    "on": ("if args.on:\n    optimizer = FP16_Optimizer(optimizer)", ["PAI100"], []),
+    "always": ("optimizer = FP16_Optimizer(optimizer)", [], ["PAI100"]),
+    "that may be left out": ("if args.off:\n    model = amp.initialize(model)", ["PAI100"], []),
+    "on, that may be left out": ("if args.on:\n    model = amp.initialize(model)", [], ["PAI100"]),
+    "paired, off": ("if args.off:\n    model = Momentum(model, Net())", ["PAI121"], []),
+    "paired": ("model = Momentum(model, Net())", [], ["PAI102"]),
+}
+
+
+@pytest.mark.parametrize(("built", "noted", "asked"), BUILT.values(), ids=BUILT)
+@pytest.mark.parametrize("train", ["args.train", "args.train and args.data"])
+def test_the_option_that_leads_to_the_training_keeps_from_nothing_else(
+    tmp_path: Path, train: str, built: str, noted: list[str], asked: list[str]
+) -> None:
+    """A run that trains at all was given it; what stands under it as well is reached by that run."""
+    text = code(WITHIN).replace("MOMENTUM", code(MOMENTUM)).replace("if args.train:", f"if {train}:")
+    text = text.replace("        BUILT", "\n".join(f"        {line}" for line in built.splitlines()))
+    plan = plan_of(tmp_path, text)
+    assert [problem.code for problem in plan.questions] == asked
+    assert [note.code for note in plan.notes if note.code in ("PAI100", "PAI121")] == noted
+    assert all("args.train" not in note.message for note in plan.notes)

@@ -1242,7 +1242,10 @@ ALONE = ONE_OR_SEVERAL.replace("ALONE", "args.local_rank == -1")
 
 def test_a_script_that_scores_with_one_process_alone_is_trained_so_where_the_user_says_it(tmp_path: Path) -> None:
     (asked,) = plan_of(tmp_path, ALONE).questions
+    assert "so that rank 0 validates, or let one process" in asked.message
     assert asked.message.endswith("or let one process train on all GPUs, as line 14 does, by --launcher python.")
+    (asked,) = plan_of(tmp_path, ALONE.replace("args.local_rank in (-1, 0) and ", "")).questions
+    assert "so that all of them validate, or let one process" in asked.message
     plan = plan_of(tmp_path, ALONE, Options(launcher="python"))
     assert (plan.questions, plan.script.kind) == ([], "dp")
     assert rewritten(plan).count("initialize_tracker_settings()") == 2

@@ -6,8 +6,8 @@ import ast
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Collection
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
@@ -18,6 +18,7 @@ from retrofit.survey.branches import left_before
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.loops import conjuncts
 from retrofit.survey.nodes import COMPARING, dotted, last_name, method_name, names_in, receiver, unquoted
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
@@ -39,15 +40,19 @@ class Defaults:
         flow: its values.
         several: whether the machine is known to have several GPUs.
         options: whether anything is known of options; else only what is the same in all runs is left out.
+        given: the conditions that are taken to hold, as `holding` tells them: those that lead to the training anyhow.
     """
 
-    def __init__(self, index: Index, flow: Flow, several: bool = False, options: bool = True) -> None:
+    def __init__(
+        self, index: Index, flow: Flow, several: bool = False, options: bool = True, given: Collection[str] = ()
+    ) -> None:
         self._index = index
         self._flow = flow
         self._called: dict[str, _Values] = {}
         if several:
             self._called = {"torch.cuda.is_available": [True], "torch.cuda.device_count": [*_SEVERAL]}
         self._known = options
+        self._given = given
         self._options: dict[str, list[_Values]] = defaultdict(list)
         self._tests: dict[cst.BaseExpression, _Values] = {}
         self._settings = index.settings.values if options else {}
@@ -132,6 +137,8 @@ class Defaults:
     def _failing(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """Return a condition around some code, in its function, that does not hold by default."""
         for test, holds in self._index.guards(node):
+            if self._given and _told(self._index, test, holds) in self._given:
+                continue
             if test not in self._tests:
                 self._tests[test] = None  # of itself it tells nothing: what it is about may be set under it
                 self._tests[test] = self._values(test, self._index.scope_of(test), frozenset())
@@ -276,6 +283,33 @@ class Defaults:
             return [ast.literal_eval(self._index.source.code(node))] if node is not None else None
         except (ValueError, SyntaxError):
             return None
+
+
+def holding(flow: Flow, nodes: Collection[cst.CSTNode]) -> set[str]:
+    """Return the conditions that hold wherever one of some nodes runs, as they are written: `args.train`, `not (x)`."""
+    ways: list[set[str]] = []
+
+    def around(here: cst.CSTNode) -> set[str]:
+        tests = [*flow.index.guards(here)]
+        tests += [(part, True) for test, holds in tests if holds for part in conjuncts(test)]
+        return {_told(flow.index, test, holds) for test, holds in tests}
+
+    def stands(told: str, here: cst.CSTNode) -> bool:
+        return told in around(here)
+
+    def note(here: cst.CSTNode) -> bool:
+        ways[-1] |= around(here)
+        return False
+
+    for node in nodes:
+        ways.append(set())
+        flow.on_every_way(node, note)  # goes one way; what holds on every one holds on that
+        ways[-1] = {one for one in ways[-1] if flow.on_every_way(node, partial(stands, one))}
+    return set.intersection(*ways) if ways else set()
+
+
+def _told(index: Index, test: cst.BaseExpression, holds: bool) -> str:
+    return index.source.read(test) if holds else f"not ({index.source.read(test)})"
 
 
 def _text(node: cst.CSTNode) -> str:

@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.knowledge import Knowledge
 from retrofit.knowledge.kinds import Framework as Library
 from retrofit.knowledge.kinds import MakesConfigured, Wraps
-from retrofit.survey.defaults import Defaults
+from retrofit.survey.defaults import Defaults, holding
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts
@@ -21,6 +21,7 @@ from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.framework import Framework
 
+_Use = cst.Call | cst.ClassDef  # a call of what trains in a library, or a class that extends it
 _UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")  # lets parameters differ between ranks
 
 #: What a condition is about that is no option of training: how it is started, and how far it is.
@@ -44,7 +45,7 @@ def may_wrap(data: bytes, knowledge: Knowledge) -> bool:
 def find_frameworks(
     index: Index, flow: Flow, reached: Collection[Scope], wrapping: Collection[cst.CSTNode] = ()
 ) -> list[Framework]:
-    """Return the first use of each such library in a project, of one that only an option leads to with that option.
+    """Return the first use of each such library in a project that no option keeps from, else the first with its option.
 
     A library that is imported, and no more than that, counts where the script has no training of its own.
 
@@ -55,8 +56,8 @@ def find_frameworks(
         wrapping: where the model is wrapped; what leads to all of that as well cannot be left out.
     """
     found: list[Framework] = []
-    defaults = Defaults(index, flow)
-    options = [{*_asked(index, flow, node, {})} for node in wrapping]
+    inevitable = holding(flow, wrapping)
+    defaults = Defaults(index, flow, given=inevitable)
     imported = {full.partition(".")[0] for file in index.files for full in file.aliases.values()}
     imported |= {module.partition(".")[0] for file in index.files for _, module in file.imports}
     for library in index.knowledge.of(Library):
@@ -66,11 +67,13 @@ def find_frameworks(
         imports = _imports(index, library)
         uses = [use for use in _uses(index, library) if _scope(index, use) in reached and not library.engine]
         if uses:
-            option = "" if library.wraps else _option(index, flow, uses)
-            by_default = library.optional and not all(map(defaults.leave_out, uses))
-            if by_default or (options and all(option in one for one in options)):
-                option = ""  # which leads to it by default, or may, or to all wrappers
-            first = next((use for use in uses if isinstance(use, cst.Call)), uses[0])
+            ways = {} if library.wraps else _ways(index, flow, uses, inevitable)
+            always = [use for use, options in ways.items() if not all(options)]
+            if library.optional and not always:  # nor what an option leads to by default, or may
+                always = [use for use in ways if not defaults.leave_out(use)]
+            option = "" if always else _most(ways)
+            asked = always or uses
+            first = next((use for use in asked if isinstance(use, cst.Call)), asked[0])
             beside = [one.node for one in imports if index.file_of(one.scope) is index.file(first)]
             node = beside[0] if beside and library.owns and not option else first
             site = Framework(node=node, index=index, name=name, advice=advice, option=option)
@@ -83,7 +86,7 @@ def find_frameworks(
             uncalled = not library.owns and all(_is_uncalled(use, flow) for use in uses)
             site.beside = site.wraps or bool(option) or uncalled
             site.uses = [*uses] if option and not (library.copies or library.optional) else []
-            site.used = [Site(node=use, index=index) for use in uses]
+            site.used = [Site(node=use, index=index) for use in asked]
             found.append(site)
         elif library.owns and not all(_is_tried(statement) for statement in imports):
             found.append(Framework(node=imports[0].node, index=index, name=name, advice=advice, beside=True))
@@ -125,7 +128,7 @@ def _end_of(node: cst.BaseExpression) -> str:
     return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
 
 
-def _uses(index: Index, library: Library) -> Iterator[cst.Call | cst.ClassDef]:
+def _uses(index: Index, library: Library) -> Iterator[_Use]:
     """Yield the calls of what trains in a library, and the classes that extend it."""
     for call in index.calls:
         names = index.meanings(call.func) if library.shadows else [index.qualified(call.func)]
@@ -151,7 +154,7 @@ def _imports(index: Index, library: Library) -> list[Statement]:
     return named or [index.statement(use) for use in _uses(index, library)]
 
 
-def _is_uncalled(use: cst.Call | cst.ClassDef, flow: Flow) -> bool:
+def _is_uncalled(use: _Use, flow: Flow) -> bool:
     """Whether a call stands in a function that nothing was found to call."""
     return isinstance(use, cst.Call) and flow.uncalled(flow.index.statement(use)) is not None
 
@@ -160,7 +163,7 @@ def _imported(index: Index, function: cst.BaseExpression) -> bool:
     return (dotted(function) or "").partition(".")[0] in index.file(function).aliases
 
 
-def _scope(index: Index, use: cst.Call | cst.ClassDef) -> Scope:
+def _scope(index: Index, use: _Use) -> Scope:
     """Return what must run for a library to be used: the function that calls it, or the class that extends it."""
     return index.function_scope(use) if isinstance(use, cst.ClassDef) else index.scope_of(use)
 
@@ -170,27 +173,31 @@ def _is_tried(statement: Statement) -> bool:
     return any(isinstance(part.node, cst.Try) for part in statement.path)
 
 
-def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> str:
-    """Return the condition under which a library is used, of the first use that of most; "" where one is under none.
+def _ways(index: Index, flow: Flow, uses: list[_Use], inevitable: Collection[str]) -> dict[_Use, list[list[str]]]:
+    """Return the conditions under which a library is used, by its uses, of each way to one that runs.
 
     A class of the project's around a library has methods that nothing calls beside those that are called.
+
+    Args:
+        inevitable: the conditions that lead to each wrapper of the model too, which no training can do without.
     """
-    found: list[list[str]] = []
+    found: dict[_Use, list[list[str]]] = {}
     calls = [use for use in uses if isinstance(use, cst.Call)]
     around = {index.scope_of(use).holder for use in calls if not _is_uncalled(use, flow)} - {None}
     for use in uses:
         if isinstance(use, cst.ClassDef):
-            made = [
-                call
-                for call in index.calls
-                if flow.defined(call.func, index.scope_of(call)) is index.function_scope(use)
-            ]
-            found += [_asked(index, flow, call, {}) for call in made] or [[]]
+            opened = index.function_scope(use)
+            made = [call for call in index.calls if flow.defined(call.func, index.scope_of(call)) is opened]
+            found[use] = [_asked(index, flow, call, {}) for call in made] or [[]]
         elif not (_is_uncalled(use, flow) and index.scope_of(use).holder in around):
-            found.append(_asked(index, flow, use, {}))
-    if not found or not all(found):
-        return ""
-    return max(found[0], key=lambda option: sum(option in other for other in found))
+            found[use] = [_asked(index, flow, use, {})]
+    return {use: [[o for o in way if o not in inevitable] for way in ways] for use, ways in found.items()}
+
+
+def _most(ways: dict[_Use, list[list[str]]]) -> str:
+    """Return of the first way's conditions that of most, "" where there is none."""
+    every = [way for found in ways.values() for way in found]
+    return max(every[0], key=lambda option: sum(option in way for way in every)) if every else ""
 
 
 def _chooses(index: Index, test: cst.BaseExpression) -> bool:

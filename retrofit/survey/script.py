@@ -21,8 +21,13 @@ from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks, waits_for_clock
+<<<<<<< HEAD
 from retrofit.survey.constructions import find_constructions, is_of
 from retrofit.survey.defaults import Defaults
+=======
+from retrofit.survey.constructions import find_constructions, is_of, with_optimizers
+from retrofit.survey.defaults import Defaults, holding
+>>>>>>> 2f8a66ca3231b72828afed8007a3b902c6c7a081
 from retrofit.survey.disorder import (
     beside_another,
     built_again,
@@ -524,7 +529,8 @@ def _built_by_option(script: Script, flow: Flow) -> bool:
 
 def _is_detour(nodes: Sequence[cst.CSTNode], why: str, script: Script, flow: Flow) -> bool:
     """Whether some code runs only by options that are off by default; note where those lead to it."""
-    defaults = Defaults(script.index, flow)
+    training = holding(flow, [one.node for one in script.loops or script.wrappers])  # which no run leaves for
+    defaults = Defaults(script.index, flow, given=training)
     branches = [defaults.branches(node) for node in nodes]
     firsts = {first: test for known in branches for test, first in known} if all(branches) else {}
     left = [first.siblings for first in firsts]

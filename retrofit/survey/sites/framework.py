@@ -25,7 +25,7 @@ class Framework(Site):
         wraps: whether it wraps the model itself, and holds on to its parameters.
         copies: whether it is a copy of the model.
         uses: where it takes part in a training, only under the option.
-        used: where what trains in it is called or extended.
+        used: where what trains in it is called or extended, of those that no option keeps from where there are any.
     """
 
     name: str
