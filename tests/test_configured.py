@@ -203,3 +203,90 @@ def test_library_counts_by_what_the_settings_say_of_its_option(
     main = MAIN.replace("import torch\n", "import torch\nfrom agent import Agent\n").replace("MADE", "Agent(cfg)")
     found = plan("", {**files, "agent.py": f"{agent}\n{more if asked.startswith('cfg') else ''}\n", "main.py": main})
     assert ("PAI100" in [one.code for one in found.notes], told_of(found) == []) == (by_option, by_option)
+
+
+NUMBERED_MAIN = """
+import os
+import hydra
+import torch
+from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+class Trainer:
+    def __init__(self, model, local_rank):
+        self.local_rank = local_rank
+        self.model = model
+
+def begin(cfg):
+    if cfg.local_rank != -1:
+        torch.distributed.init_process_group("nccl")
+
+def wrap(model, number):
+    if number != -1:
+        model = DistributedDataParallel(model)
+    else:
+        model = DataParallel(model)
+    return model
+
+@hydra.main(config_path="conf", config_name="train")
+def main(cfg):
+    begin(cfg)
+    model = wrap(nn.Linear(8, 1), cfg.local_rank)
+    trainer = Trainer(model, cfg.local_rank)
+    optimizer = torch.optim.Adam(model.parameters())
+    for epoch in range(cfg.epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+        val_loss = evaluate(model)
+
+main()
+"""
+HELD = NUMBERED_MAIN.replace("local_rank):\n        self.local_rank = local_rank", "cfg):\n        self.local_rank = X")
+HELD = HELD.replace("X", "cfg.local_rank").replace("Trainer(model, cfg.local_rank)", "Trainer(model, cfg)")
+FLAGGED = NUMBERED_MAIN.replace("begin(cfg)\n    model", "begin(cfg)\n    several = cfg.local_rank != -1\n    model")
+FLAGGED = FLAGGED.replace("number != -1", "number").replace("1), cfg.local_rank", "1), several")
+NUMBERS = {"conf/train.yaml": "epochs: 9\nlocal_rank: -1\n"}
+#: As launchers gave it, which torch 2's spell otherwise.
+OPTION_MAIN = NUMBERED_MAIN.replace("import os\n", "import os\nimport argparse\nparser = argparse.ArgumentParser()\n")
+OPTION_MAIN = OPTION_MAIN.replace(
+    "()\nimport h", "()\nparser.add_argument('--local_rank', type=int, default=-1)\nimport h"
+)
+
+
+@pytest.mark.parametrize(
+    ("main", "files", "launcher", "asked"),
+    [
+        pytest.param(NUMBERED_MAIN, NUMBERS, "", True, id="of the settings alone"),
+        pytest.param(HELD, NUMBERS, "", True, id="told further to an object"),
+        pytest.param(FLAGGED, NUMBERS, "", True, id="by a flag"),
+        pytest.param(NUMBERED_MAIN, NUMBERS, "python", False, id="for one process"),
+        pytest.param(
+            NUMBERED_MAIN, {"conf/train.yaml": "local_rank: ${oc.env:LOCAL_RANK}\n"}, "", False, id="of the environment"
+        ),
+        pytest.param(
+            NUMBERED_MAIN.replace("    begin(cfg)", "    cfg.local_rank = int(os.environ.get('LOCAL_RANK', -1))"),
+            NUMBERS,
+            "",
+            False,
+            id="given by code",
+        ),
+        pytest.param(NUMBERED_MAIN.replace("number != -1", "cfg.several"), NUMBERS, "", False, id="for messages"),
+        pytest.param(NUMBERED_MAIN, {"conf/train.yaml": "epochs: 9\n"}, "", False, id="not there"),
+        pytest.param(NUMBERED_MAIN, {"conf/train.yaml": "local_rank: 0\n"}, "", False, id="the first's"),
+        pytest.param(OPTION_MAIN, NUMBERS, "", False, id="an option too"),
+    ],
+)
+def test_process_number_of_the_settings_is_asked_about(
+    tmp_path: Path, main: str, files: dict[str, str], launcher: str, asked: bool
+) -> None:
+    for name, text in {".git/x": "", "main.py": code(main), **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    given = Options(metric="val_loss", mode="min", launcher=launcher)
+    found = make_plan(tmp_path / "main.py", "main.py", recipe(), given)
+    told = [one for one in found.questions if one.code == "PAI115"]
+    line = next(n for n, text in enumerate(code(main).splitlines(), 1) if "1), " in text or "several = " in text)
+    assert [one.line for one in told] == [line] * asked
+    assert all('`cfg.local_rank = int(os.environ.get("LOCAL_RANK", -1))`' in one.message for one in told)

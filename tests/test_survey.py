@@ -5230,6 +5230,14 @@ def test_direction_that_a_name_tells(name: str, direction: str) -> None:
         pytest.param(False, "for ii in range(args.itr):\n    main()", "", id="a repetition"),
         pytest.param(False, "folds = [args.fold]\nfor fold in folds:\n    main()", "", id="one fold"),
         pytest.param(False, "for n, fold in enumerate([0]):\n    main()", "", id="one that is counted"),
+        pytest.param(False, "for fold in range(k, k + 1):\n    main()", "", id="a range of one"),
+        pytest.param(False, "for fold in range(args.k - 1, args.k):\n    main()", "", id="a range up to one"),
+        pytest.param(False, "for fold in range(1):\n    main()", "", id="a range of the first"),
+        pytest.param(False, "best = [main() for fold in range(3, 4)]", "", id="a range of one in a comprehension"),
+        pytest.param(False, "for fold in range(k, k + 2):\n    main()", "line 7", id="a range of two"),
+        pytest.param(False, "for fold in range(k, n + 1):\n    main()", "line 7", id="a range to another"),
+        pytest.param(False, "for fold in range(k() - 1, k()):\n    main()", "line 7", id="a range of calls"),
+        pytest.param(False, "for fold in range(k() + 1):\n    main()", "line 7", id="a range to a call"),
         pytest.param(False, "folds = [0, 1]\nfor fold in folds:\n    main()", "line 8", id="two folds"),
         pytest.param(False, "folds = [*them]\nfor fold in folds:\n    main()", "line 8", id="all of some"),
         pytest.param(
@@ -5257,7 +5265,8 @@ def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, 
     body = "def main():\n    model = DDP(Net())\n" + indent(train, "    ")
     (loop,) = survey_of(DDP + body + call).loops
     assert loop.repeated == repeated
-    several = re.search(r"\n    main|main\S* for(?!.* if )", call) and "[args.fold]" not in call and "[0])" not in call
+    one = any(head in call for head in ("[args.fold]", "[0])", "range(k, k + 1)", "args.k - 1", "range(1)", "(3, 4)"))
+    several = re.search(r"\n    main|main\S* for(?!.* if )", call) and not one
     assert bool(loop.repeats) == (bool(several) or staged)
 
 

@@ -205,11 +205,11 @@ class Defaults:
     def _set_by_code(self) -> set[str]:
         """What code gives objects, has in classes, or names in what may give it a value: `train.fp16=true`."""
         index = self._index
-        found = {b.target.rpartition(".")[2] for b in index.bindings if "." in b.target}
-        found.update(*(scope.names | scope.inner.keys() for scope in index.scopes if scope.kind == "class"))
+        found = set[str]().union(*(one.names | one.inner.keys() for one in index.scopes if one.kind == "class"))
         found.update(re.findall(r"\w+", " ".join(item.target.rpartition("[")[2] for item in index.items)))
         filling = [call for call in index.calls if last_name(call.func) in ("dict", "update")]
-        filled = [(one.keyword.value, one.value) for call in filling for one in call.args if one.keyword is not None]
+        filled = [(b.target.rpartition(".")[2], b.value) for b in index.bindings if "." in b.target]
+        filled += [(one.keyword.value, one.value) for call in filling for one in call.args if one.keyword is not None]
         for made in index.nodes_of(cst.Dict):
             keyed = [one for one in made.elements if isinstance(one, cst.DictElement)]
             filled += [(_text(one.key), one.value) for one in keyed]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from retrofit.survey.arguments import PARSE_METHODS, read_as, spellings
 from retrofit.survey.conditions import never_runs
+from retrofit.survey.defaults import Defaults
 from retrofit.survey.displays import item_of
 from retrofit.survey.flow import Flow
-from retrofit.survey.nodes import argument, dotted, names_in
+from retrofit.survey.nodes import argument, dotted, names_in, nodes_in
 from retrofit.survey.origins import Origin
+from retrofit.survey.ranks import is_rank
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.sites.argument import ProcessNumber
+from retrofit.survey.sites.wrapper import Wrapper
 
 #: What a communicator of mpi4py says, and by which variable torchrun says it.
 _MPI = {"Get_rank": "RANK", "rank": "RANK", "Get_size": "WORLD_SIZE", "size": "WORLD_SIZE"}
@@ -45,6 +48,7 @@ class Numbers:
         self._flow, self._index = flow, flow.index
         #: The options of the command line by the names under which they are read.
         self._options = {name: call for call, _ in self._index.method_calls("add_argument") for name in read_as(call)}
+        self._settings = self._index.settings.values.keys() - self._options.keys()
         self._options.pop("local_rank", None)  # which torch.distributed.launch gives
         names = [*self._index.attributes, *self._index.nodes_of(cst.Name)]
         #: The functions that ask the environment for something, each with where it does.
@@ -53,9 +57,13 @@ class Numbers:
             if self._index.qualified(node) in _ENVIRONMENT:
                 self._asking[self._index.scope_of(node)].append(node)
 
-    def found(self) -> list[ProcessNumber]:
-        """Return what alone tells a process its number, then what tells how many there are, and which GPU it has."""
-        found = [*self._numbers(), *self._shared_device()]
+    def found(self, wrappers: Sequence[Wrapper]) -> list[ProcessNumber]:
+        """Return what alone tells a process its number, then what tells how many there are, and which GPU it has.
+
+        Args:
+            wrappers: where the model is wrapped.
+        """
+        found = self._set_by_files(wrappers) or [*self._numbers(), *self._shared_device()]
         places = [(one.node, one.name) for one in found]
         return [one for number, one in enumerate(found) if places[number] not in places[:number]]
 
@@ -77,6 +85,29 @@ class Numbers:
         told = map(self._device_told, [*self._listed(), *chosen])
         devices = [one for one in told if one is not None and one.source == "option"]
         return [*(one for one in (*ranks, *counts) if one is not None), *devices]
+
+    def _set_by_files(self, wrappers: Sequence[Wrapper]) -> list[ProcessNumber]:
+        """Return the setting that alone tells a process its number, as no code sets it, and by which none is wrapped.
+
+        A file of settings says it for all processes alike: that there is one alone.
+        """
+        defaults, told = Defaults(self._index, self._flow), list[ProcessNumber]()
+        for one in (wrapper for wrapper in wrappers if "ddp" in wrapper.kinds):
+            found = [set_by for test, _ in defaults.branches(one.node) for set_by in self._settings_in(test)]
+            if not found:
+                return []
+            told += [self._site(found[0], "settings", "LOCAL_RANK")]
+        return told[:1]
+
+    def _settings_in(self, test: cst.BaseExpression) -> list[cst.Attribute]:
+        """Return the settings by the name of a process's number of which a condition is made."""
+        waiting: list[cst.BaseExpression] = [test]
+        for one in waiting:
+            read = [part for part in nodes_in(one) if isinstance(part, (cst.Name, cst.Attribute))]
+            made = [origin.node for part in read for origin in self._flow.origins(part, self._index.scope_of(part))]
+            waiting += [node for node in dict.fromkeys(made) if node in self._index.parents and node not in waiting]
+        found = [one for one in waiting if isinstance(one, cst.Attribute) and one.attr.value in self._settings]
+        return [one for one in found if is_rank(self._flow, one)]
 
     def _by_mpi(self, call: cst.Call) -> ProcessNumber | None:
         """Return the backend of a process group that can only be MPI's, which knows no processes but its own."""

@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.holders import ADDING
-from retrofit.survey.nodes import dotted, last_name, names_in
+from retrofit.survey.nodes import dotted, last_name, names_in, spelled
 from retrofit.survey.scopes import Scope, Statement
 
 #: What a loop goes through of which each is the same training again.
@@ -27,14 +27,38 @@ def repeats_itself(node: cst.CSTNode) -> bool:
 
 
 def has_one_item(flow: Flow, items: cst.BaseExpression, scope: Scope) -> bool:
-    """Whether a loop goes through a list that is written down with one item, and that nothing makes longer."""
+    """Whether a loop goes through a list that is written down with one item, and that nothing makes longer.
+
+    So does `range` that ends one behind its start, by what is written: `range(fold, fold + 1)`.
+    """
     index, name = flow.index, dotted(items)
-    lists = [one.node for one in flow.origins(items, scope)]
+    made = [one.node for one in flow.origins(items, scope)]
+    lists = [one for one in made if not _counts_once(one)]
     held = [one.elements for one in lists if isinstance(one, (cst.List, cst.Tuple))]
     grown = {last_name(one) for _, one in index.method_calls(*ADDING)}
     grown.update(last_part(b.target) for b in index.bindings if increments(b))
     alone = all(len(items) == 1 and isinstance(items[0], cst.Element) for items in held)
-    return 0 < len(held) == len(lists) and alone and (name is None or last_part(name) not in grown)
+    return bool(made) and len(held) == len(lists) and alone and (name is None or last_part(name) not in grown)
+
+
+def _counts_once(node: cst.CSTNode) -> bool:
+    """Whether a call is a `range` of one number, whatever that is."""
+    if not isinstance(node, cst.Call) or dotted(node.func) != "range" or len(node.args) not in (1, 2):
+        return False
+    start, end = (("", 0), *(_shifted(arg.value) for arg in node.args))[-2:]
+    return start[0] == end[0] is not None and end[1] - start[1] == 1
+
+
+def _shifted(node: cst.BaseExpression) -> tuple[str | None, int]:
+    """Return a number as a name, "" for none, and what is added to it; None for what may be another the next time."""
+    if isinstance(node, cst.Integer):
+        return "", node.evaluated_value
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Subtract)):
+        (left, first), (right, second) = _shifted(node.left), _shifted(node.right)
+        if isinstance(node.operator, cst.Add) and "" in (left, right):
+            return (right if left == "" else left), first + second
+        return (left, first - second) if right == "" else (None, 0)
+    return spelled(node), 0
 
 
 def last_part(name: str) -> str:

@@ -21,13 +21,8 @@ from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks, waits_for_clock
-<<<<<<< HEAD
 from retrofit.survey.constructions import find_constructions, is_of
-from retrofit.survey.defaults import Defaults
-=======
-from retrofit.survey.constructions import find_constructions, is_of, with_optimizers
 from retrofit.survey.defaults import Defaults, holding
->>>>>>> 2f8a66ca3231b72828afed8007a3b902c6c7a081
 from retrofit.survey.disorder import (
     beside_another,
     built_again,
@@ -224,7 +219,9 @@ def survey(
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
     numbers = Numbers(flow)
-    script.numbers = sorted(numbers.found(), key=lambda one: one.source == "job")  # which is told, where others ask
+    script.numbers = sorted(
+        numbers.found(script.wrappers), key=lambda one: one.source == "job"
+    )  # which is told, where others ask
     script.other_gpu = numbers.other_gpu()
     reached: Collection[Scope] = reachable(index, flow)
     reached = reached if _train(reached, flow) else index.scopes
