@@ -87,6 +87,21 @@ def shared_by_key(model):
     return {key: value.item() for key, value in stats.items()}
 
 
+def some_shared_by_key(model):
+    stats = {'loss': count(model), 'acc': count(model)}
+    dist.reduce(stats['acc'], 0)
+    for key in ("loss", "n"):
+        dist.all_reduce(stats[key])
+    return stats
+
+
+def some_reduced_by_key(model):
+    stats = {'loss': count(model), 'acc': count(model)}
+    for key in ("loss", "n"):
+        dist.reduce(stats[key], 0)
+    return stats
+
+
 def copies_reduced_by_value(model):
     stats = {'loss': count(model), 'acc': count(model)}
     for name, value in stats.items():
@@ -201,6 +216,7 @@ BEST = "\nbest = max(best, acc)"
         pytest.param(f"acc = reduced_in_turn(model){BEST}", id="reduced one after the other"),
         pytest.param(f"acc = reduced_by_key(model)['acc']{BEST}", id="reduced item by item"),
         pytest.param(f"acc = reduced_by_value(model)['acc']{BEST}", id="reduced value by value"),
+        pytest.param(f"acc = some_shared_by_key(model)['acc']{BEST}", id="of which other items are shared"),
         pytest.param(f"acc = reduced_first(model)[0]{BEST}", id="the item that is reduced"),
         pytest.param(f"acc = mean_of(evaluate(model)){BEST}", id="by a helper"),
         pytest.param(f"acc = mean_on(evaluate(model), 0){BEST}", id="on the rank that is named"),
@@ -245,6 +261,7 @@ def test_so_is_an_item_that_it_alone_makes(tmp_path: Path, made: str, given: str
         pytest.param(f"acc = shared_by_key(model)['acc']{BEST}", id="shared item by item"),
         pytest.param(f"acc = copies_reduced_by_value(model)['acc']{BEST}", id="copies reduced"),
         pytest.param(f"acc = reduced_first(model)[1]{BEST}", id="an item that is not reduced"),
+        pytest.param(f"acc = some_reduced_by_key(model)['acc']{BEST}", id="an item of other keys"),
         pytest.param(f"acc = broadcast(model){BEST}", id="all get it"),
         pytest.param(f"dist.reduce(loss, 0)\nlog(loss)\nacc = evaluate(model){BEST}", id="another value"),
         pytest.param(f"acc = evaluate(model){BEST}\nadd_up(acc)", id="after it is taken"),

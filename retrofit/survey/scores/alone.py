@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import Collective
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.conditions import argument_of
+from retrofit.survey.conditions import argument_of, taken_in_turn
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import argument, dotted, key_of, method_name, receiver, spelled, unquoted
@@ -74,7 +74,8 @@ def _given(index: Index, flow: Flow, collectives: Mapping[str, Collective]) -> I
         name, here = spelled(held), index.statement(call)
         if name is None:
             continue
-        yield _Given(unquoted(name), here, made)
+        for one in _in_turn(value, index) or [name]:
+            yield _Given(unquoted(one), here, made)
         bound = [one.statement for one in index.bound([name], here.scope) if one.statement.order <= here.order]
         last = max(bound, key=lambda one: one.order, default=None)
         if last is not None and last in here.path and isinstance(last.node, cst.For):
@@ -82,6 +83,15 @@ def _given(index: Index, flow: Flow, collectives: Mapping[str, Collective]) -> I
         if name in here.scope.parameters and not index.bound([name], here.scope) and here.scope not in seen:
             seen.add(here.scope)
             waiting += [(made, outer, argument_of(here.scope, outer, name)) for outer in flow.callers(here.scope)]
+
+
+def _in_turn(node: cst.BaseExpression | None, index: Index) -> list[str]:
+    """Return the items of a variable that a loop over keys, as they are written down, takes one after the other."""
+    element = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    if not isinstance(node, cst.Subscript) or not isinstance(element, cst.Index) or dotted(node.value) is None:
+        return []
+    keys = taken_in_turn(element.value, index)
+    return [f"{dotted(node.value)}[{key.value}]" for key in keys if isinstance(key, cst.SimpleString)]
 
 
 def _walked(node: cst.BaseExpression) -> list[str]:
