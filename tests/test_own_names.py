@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -166,6 +167,34 @@ def test_a_checkpoint_with_dendrites_says_how_it_is_loaded(
     assert "has dendrites" not in capsys.readouterr().out
     without = helper.load_latest_switch(perforate(*layers()), None)
     without.load_state_dict(state, strict=False)
+    assert "has dendrites, and the model has none: start with --pai_load_folder" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_what_leaves_the_dendrites_of_a_checkpoint_out_is_told(
+    helper: ModuleType,
+    plain: Any,
+    grown: Any,
+    tmp_path: Path,
+    complete: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By the names that a model without them has, torch finds nothing amiss."""
+    import torch
+
+    before = {name: value.clone() for name, value in plain.state_dict().items()}
+    torch.save(before, tmp_path / "before.pt")
+    torch.save({"net": grown.state_dict(), "epoch": 1}, tmp_path / "best.pt")
+    if complete:
+        monkeypatch.setenv("PAI_LOAD_FOLDER", "PAI")
+    helper._pai.complete = complete
+    known = torch.load(tmp_path / "best.pt")["net"]
+    for state in (torch.load(tmp_path / "before.pt"), before, {name: value + 1 for name, value in before.items()}):
+        plain.load_state_dict(state)
+    grown.load_state_dict(known)
+    assert "has dendrites" not in capsys.readouterr().out
+    plain.load_state_dict({**before, **{name: value for name, value in known.items() if name in before}})
     assert "has dendrites, and the model has none: start with --pai_load_folder" in capsys.readouterr().out
 
 

@@ -12,6 +12,7 @@ import io
 import itertools
 import os
 import pickle
+import weakref
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -83,6 +84,24 @@ def _pai_as_wrapped(module: torch.nn.Module, state: dict[str, Any]) -> dict[str,
 
 
 _pai_load_into = torch.nn.Module.load_state_dict
+# What the script has loaded of files with dendrites, by its identity: it may take only the names that a model has.
+_pai_of_grown: dict[int, "weakref.ref[torch.Tensor]"] = {}
+
+
+def _pai_has_dendrites(state: Any) -> bool:
+    return any(isinstance(name, str) and _pai_layer_of(name) is not None for name in state)
+
+
+def _pai_note_dendrites(loaded: Any) -> None:
+    """Remember the weights of a file that has dendrites among them."""
+    waiting = [loaded]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += part.values()
+            if _pai_has_dendrites(part):
+                tensors = (value for value in part.values() if isinstance(value, torch.Tensor))
+                _pai_of_grown.update({id(value): weakref.ref(value) for value in tensors})
 
 
 @functools.wraps(_pai_load_into)
@@ -92,17 +111,18 @@ def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *argum
     So does a model of another class that takes its weights from the trained one, as a teacher. Else torch says what
     does not fit.
     """
-    grown = any(_pai_layer_of(name) is not None for name in state_dict)
+    grown = _pai_has_dendrites(state_dict)
     _pai_grow_as_trained(module, grown)
-    if grown:
-        plain = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
-        if load_folder() and (_pai.model is None or _pai_is_taught(module, plain)):
-            state_dict = plain
-        elif not (load_folder() or any(map(_pai_is_grown, _pai_modules(module)))):
-            _pai_keep(
-                "What the script loads has dendrites, and the model has none: start with --pai_load_folder and the "
-                "folder that training has saved in, or build the model by load_final_model"
-            )
+    plain = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
+    filtered = any(id(value) in _pai_of_grown and _pai_of_grown[id(value)]() is value for value in state_dict.values())
+    built = _pai.complete and not any(map(_pai_is_layer, _pai_modules(module)))
+    if grown and load_folder() and (_pai.model is None or _pai_is_taught(module, plain)):
+        state_dict = plain
+    elif (grown or filtered) and (built or not load_folder()) and not any(map(_pai_is_grown, _pai_modules(module))):
+        _pai_keep(
+            "What the script loads has dendrites, and the model has none: start with --pai_load_folder and the "
+            "folder that training has saved in, or build the model by load_final_model"
+        )
     loaded = _pai_load_into(module, _pai_as_wrapped(module, state_dict), *arguments, **keywords)
     lost = loaded.missing_keys
     perforated = _pai_is_plain() and any(map(_pai_is_layer, _pai_modules(module)))
@@ -334,6 +354,7 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
         if "weights_only" in keywords or not _pai_is_of_training(f):
             raise
         loaded = _pai_torch_load(f, *arguments, **keywords, weights_only=False)
+    _pai_note_dendrites(loaded)
     if not _pai.steps and (path := _pai_path_of(f)) is not None:
         _pai.read.add(path)
     if not isinstance(f, (str, os.PathLike)) or torch.utils.data.get_worker_info() is not None:
