@@ -1590,8 +1590,10 @@ def test_ranks_that_end_their_turn_early_hand_the_score_over_there(tmp_path: Pat
         ("last", True),
         ("last or enough", False),
         ("last or later", False),  # which is said by the other
+        ("args.most > 0 and steps > args.most", True),  # of which `args.weights.split` changes nothing
         ("limit and bad > 5", False),  # where some epoch before it was none worse
         ("stopper.early_stop", False),
+        ("args.weights.most and limit", False),
         ("rank == 0 and limit", False),  # the others go on, until they are told
     ],
 )
@@ -1607,6 +1609,7 @@ def test_turn_that_ends_the_training_by_a_count_hands_its_score_over_first(
     enough = acc > 0.9
     bad = 0 if acc > best else bad + 1
     stopper(acc)
+    weights = args.weights.split()
     if {test}:
         break
     """
@@ -1618,6 +1621,8 @@ def test_turn_that_ends_the_training_by_a_count_hands_its_score_over_first(
     last = rewritten(plan_of(tmp_path, script(code(epoch), before)))
     assert last.count("report_validation_score") == 1
     assert (f"model)\n    if {test}:\n        break\n" in last) == handed
+    told = script(code(epoch).replace("    break", "    print(steps)\n    break"), before)
+    assert (early in rewritten(plan_of(tmp_path, told))) == handed
     closed = script(code(epoch).replace("break", "bar.close()\n    break"), before)
     assert (f"model)\n    if {test}:\n        bar.close()\n" in rewritten(plan_of(tmp_path, closed))) == handed
 

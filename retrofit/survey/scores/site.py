@@ -15,7 +15,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import end_of
 from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
-from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, receiver, wholes_of
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.controls import saves
@@ -124,7 +124,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         early=[
             EarlyEnd(node=part.node, index=index, leaves=part in ending)
             for part in (*early, *ending)
-            if part.order < report.order
+            if part.order <= report.last
         ],
         anchors={"report": report.node},
     )
@@ -557,11 +557,12 @@ def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement
     """
     behind = [part for part in map(index.statement, loop.leaving) if any(one in part.path for one in place.following)]
     running = called_in(index, flow, loop.statement) if behind else set()
-    called = {(dotted(call.func) or "").partition(".")[0] for call in index.calls_in(loop.statement)} - {"self"}
+    calls = index.calls_in(loop.statement)
+    called = {dotted(one) for call in calls for one in (call.func, receiver(call))} - {"self"}
 
     def is_counted(name: str, seen: frozenset[str]) -> bool:
         given = given_in(index, flow, loop.statement, running, name)
-        lasts = "." not in name or name.partition(".")[0] not in called
+        lasts = "." not in name or called.isdisjoint(wholes_of(name))
         return name == loop.target or (lasts and all(increments(one) or flags(one, seen | {name}) for one in given))
 
     def flags(given: Binding, seen: frozenset[str]) -> bool:
