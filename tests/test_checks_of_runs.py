@@ -126,6 +126,21 @@ def resize(model: Any) -> None:
     model[0].bias = torch.nn.Parameter(torch.ones(1))
 
 
+def test_another_model_that_is_built_after_steps_of_the_first(
+    training: Training, perforate: Callable[..., Any], ends: Callable[..., None]
+) -> None:
+    import torch
+
+    def build() -> None:
+        built = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2), initialize=False)
+        training.helper.load_latest_switch(built, None)
+
+    build()  # before any training
+    training.step()
+    training.helper._pai.exit_status = None  # as in another process than the initialisation
+    ends("a model is built here, and gets dendrites, after another one has trained", build)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

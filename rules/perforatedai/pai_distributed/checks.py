@@ -50,7 +50,13 @@ def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torc
 
 
 def _pai_check_perforated(model: torch.nn.Module) -> None:
-    """Leave where the model is not the one that the library knows."""
+    """Leave where the model is not the one that the library knows, or another one trains already."""
+    if _pai.model is not None and _pai.steps and not _pai.complete:  # both would be one run to the library
+        _pai_fail(
+            f"{_pai_place()}: a model is built here, and gets dendrites, after another one has trained in this "
+            "process, whose training would be lost. Build one model, before the epoch loop, and let its turns change "
+            "its data, its learning rate or its weights"
+        )
     known = GPA.pai_tracker.neuron_module_vector if GPA.pai_tracker else ()
     if GPA.pai_tracker and not known:
         kinds = GPA.pc.get_module_names_to_perforate() + [kind.__name__ for kind in GPA.pc.get_modules_to_perforate()]
