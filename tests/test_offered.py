@@ -117,6 +117,11 @@ def test_items_have_a_meaning_only_of_what_has_items(head: str, known: bool) -> 
     assert score.known is known
 
 
+def test_a_part_of_what_a_call_gives_may_be_named_that_the_user_alone_has_written() -> None:
+    (score,) = survey_of(script("meter = evaluate(model)\nprint(meter)"), "meter.mean()[0]", "max").scores
+    assert score.known
+
+
 def test_an_item_that_is_summed_over_batches_is_offered() -> None:
     before = VALIDATE.replace("BATCH", "stats['loss'] += cost(out, y)").replace("END", "print(stats)")
     assert [name for name, _ in survey_of(script("evaluate(model)", before)).measures] == ["hits", "stats['loss']"]

@@ -235,6 +235,43 @@ def test_what_rank_0_alone_has_is_its_score_alone(tmp_path: Path, epoch: str) ->
     assert planned(tmp_path, epoch) == ("(acc, model, of_rank_0=True)", [])
 
 
+FILLED = """
+def validate(model):
+    results, others = [], []
+    for x, y in val_loader:
+        acc = (model(x) == y).mean()
+        FILL
+    END
+"""
+
+
+@pytest.mark.parametrize(
+    ("fill", "end", "alone"),
+    [
+        ("if rank == 0:\n            results.append(acc)", "return sum(results) / max(1, len(results))", True),
+        (
+            "if rank != 0:\n            pass\n        else:\n            results.append(acc)",
+            "return sum(results)",
+            True,
+        ),
+        ("if is_main_process():\n            results.append(acc)", "return np.sum(results)", True),
+        ("if rank == 1:\n            results.append(acc)", "return sum(results)", False),
+        ("if rank == 0:\n            others.append(acc)\n        results.append(acc)", "return sum(results)", False),
+        ("if len(x) == 8:\n            results.append(acc)", "return sum(results)", False),
+        (
+            "if rank == 0:\n            results.append(acc)",
+            "out = torch.tensor(sum(results))\n    dist.broadcast(out, 0)\n    return out.item()",
+            False,
+        ),
+    ],
+)
+def test_so_is_what_is_made_of_what_it_alone_fills(tmp_path: Path, fill: str, end: str, alone: bool) -> None:
+    before = FILLED.replace("FILL", fill).replace("END", end)
+    head = "import numpy as np\nimport torch.distributed as dist\nrank = dist.get_rank()\nbest = 0\n"
+    (score,) = survey_of(script(f"acc = validate(model){BEST}", head + before)).scores
+    assert (score.expression, bool(score.alone)) == ("acc", alone)
+
+
 def test_so_is_one_that_is_named_and_made_in_what_the_turn_ends_with(tmp_path: Path) -> None:
     epoch = "if epoch % 1 == 0:\n    stats = reduced_by_key(model)\n    print(stats)"
     plan = plan_of(tmp_path, code(_FUNCTIONS) + script(epoch), Options(metric="stats['acc']", mode="max"))

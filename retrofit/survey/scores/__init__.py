@@ -195,7 +195,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         elif metric and not measured and making.of(one.candidate.node) == TRAINED:
             knowing = [f for f in owners(index, flow, loop, score.expression) if is_validation(index, f)]
             score.owners = [one for one in _answers(index, flow, loop, score, knowing, metric) if one[-1]]
-        tell_ranks(flow, score, one.candidate, making)
+        tell_ranks(flow, loop, score, one.candidate, making)
         _tell_making(score, one, turns, carried)
         score.named = bool(metric)
         for function, _ in measured:

@@ -16,7 +16,11 @@ from retrofit.survey.nodes import argument, dotted, key_of, method_name, receive
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.making import Making
+from retrofit.survey.scores.presence import filled_on_first
+from retrofit.survey.scores.site import taken_at
+from retrofit.survey.scores.standins import StandIns
 from retrofit.survey.scores.words import Candidate
+from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.score import Score
 
 
@@ -35,12 +39,15 @@ def _left_on_one(index: Index, flow: Flow, read: Collection[tuple[str, Statement
     Args:
         read: the variables of which the value is made, each with a statement that reads it.
     """
-    known = {name: one for name, one in index.knowledge.named(Collective).items() if one.result}
-    to_one = {name: one for name, one in known.items() if one.rank}
-    to_all = {name: one for name, one in known.items() if not one.rank}
-    left = [one.call for one in _given(index, flow, to_one) if _reaches(one, read)]
-    shared = left and any(_reaches(one, read) for one in _given(index, flow, to_all))
-    return left[0] if left and not shared else None
+    known = {name: one for name, one in index.knowledge.named(Collective).items() if one.result and one.rank}
+    left = [one.call for one in _given(index, flow, known) if _reaches(one, read)]
+    return left[0] if left and not _shared(index, flow, read) else None
+
+
+def _shared(index: Index, flow: Flow, read: Collection[tuple[str, Statement]]) -> bool:
+    """Whether a collective gives all ranks what a value is made of."""
+    known = {name: one for name, one in index.knowledge.named(Collective).items() if one.result and not one.rank}
+    return any(_reaches(one, read) for one in _given(index, flow, known))
 
 
 def _is_left_on_first(index: Index, flow: Flow, call: cst.Call) -> bool:
@@ -116,10 +123,22 @@ def _reaches(given: _Given, read: Collection[tuple[str, Statement]]) -> bool:
     )
 
 
-def tell_ranks(flow: Flow, score: Score, candidate: Candidate, making: Making) -> None:
-    """Say of a score whether a collective leaves it on one rank alone."""
-    index = score.index
-    call = _left_on_one(index, flow, making.read_for(candidate.node, candidate.call))
-    if call is not None:
-        told = f"{index.place(call, score.file)}: {index.source.code(call)}"
-        score.alone, score.elsewhere = (told, "") if _is_left_on_first(index, flow, call) else ("", told)
+def tell_ranks(flow: Flow, loop: EpochLoop, score: Score, candidate: Candidate, making: Making) -> None:
+    """Say of a score whether a collective leaves it on one rank alone, or rank 0 alone fills what it is made of."""
+    index, read = score.index, making.read_for(candidate.node, candidate.call)
+    left = _left_on_one(index, flow, read)
+    call = left or _filled_on_first(index, flow, loop, score, candidate)
+    if call is None or (left is None and _shared(index, flow, read)):
+        return
+    told = f"{index.place(call, score.file)}: {index.source.code(call)}"
+    score.alone, score.elsewhere = (told, "") if left is None or _is_left_on_first(index, flow, left) else ("", told)
+
+
+def _filled_on_first(index: Index, flow: Flow, loop: EpochLoop, score: Score, candidate: Candidate) -> cst.Call | None:
+    """Return what fills on rank 0 alone, on all ways, what a score is made of that the other ranks have too."""
+    if score.present or (score.kept is not None and score.kept.present):
+        return None  # it is taken on that rank alone
+    values = StandIns(index, flow, loop).values(candidate.node, *taken_at(score, candidate))
+    made = [(one.node, one.reading.at) for one in values if one.node is not None and dotted(one.node) != "None"]
+    fills = [filled_on_first(flow, node, at) for node, at in made]
+    return fills[0] if fills and None not in fills else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import libcst as cst
 
@@ -11,7 +10,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts
 from retrofit.survey.nodes import dotted, leaves, method_name, names_in, nodes_in
-from retrofit.survey.ranks import of_some
+from retrofit.survey.ranks import condition, of_some
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.filling import FILLS, Filling
 from retrofit.survey.scores.standins import StandIn
@@ -42,21 +41,45 @@ def presence(flow: Flow, node: cst.BaseExpression, made: Statement, stand_ins: l
 
 def _ranks_that_fill(flow: Flow, node: cst.BaseExpression, made: Statement) -> set[str]:
     """Return the condition of the ranks that alone fill what an expression is taken out of, as far as it is one."""
+    source = flow.index.source
+    ranks = [_ranks_around(flow, one, made) for one in _fills(flow, node, made)]
+    told = [
+        {bracketed(flow.index, part) if holds else f"not ({source.code(part)})" for part, holds in one} for one in ranks
+    ]
+    return set.intersection(*told) if told else set()
+
+
+def filled_on_first(flow: Flow, node: cst.BaseExpression, made: Statement) -> cst.Call | None:
+    """Return what fills, on rank 0 alone, that which an expression is taken out of; None where other ranks may too.
+
+    Args:
+        node, made: as for `presence`.
+    """
+    fills = _fills(flow, node, made)
+    alone = [
+        any(condition(flow, part) == ("first" if holds else "others") for part, holds in _ranks_around(flow, one, made))
+        for one in fills
+    ]
+    return fills[0] if fills and all(alone) else None
+
+
+def _fills(flow: Flow, node: cst.BaseExpression, made: Statement) -> list[cst.Call]:
+    """Return the calls that alone fill what an expression is taken out of, which has nothing in it before."""
     index, filling = flow.index, Filling(flow, node)
     begun = [b for b in index.bound(filling.names, made.scope) if b.statement.order <= made.order]
     since = max((b.statement.order for b in begun), default=0)
     given = [b.value for b in begun if b.statement.order == since and b.value is not None]
     if not all(still_empty(index, one) for value in given for one in _returned(flow, value)):
-        return set()  # it has something in it to begin with
+        return []  # it has something in it to begin with
     items = [b for b in index.items if b.statement.scope is made.scope and b.target.partition("[")[0] in filling.names]
     if any(b.statement.order >= since for b in items):
-        return set()  # it is not by calls alone
+        return []  # it is not by calls alone
     calls = [one for one in index.calls_of(made.scope) if index.statement(one).order >= since]
-    fills = [one for one in calls if filling.by(one) or filling.may_be_by(one)]
+    reading = {*nodes_in(node)}  # a mean that it takes of a list fills that no more
+    fills = [one for one in calls if filling.by(one) or (one not in reading and filling.may_be_by(one))]
     # Where nothing has filled it by then, it is read at the function's end.
     fills = [one for one in fills if index.statement(one).order <= made.last] or fills
-    plainly = any(method_name(one) in FILLS for one in fills)
-    return set.intersection(*(set(_ranks_around(flow, one, made)) for one in fills)) if plainly else set()
+    return fills if any(method_name(one) in FILLS for one in fills) else []
 
 
 def _returned(flow: Flow, value: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -65,14 +88,15 @@ def _returned(flow: Flow, value: cst.BaseExpression) -> list[cst.BaseExpression]
     return flow.index.returned(function) if function is not None and function.kind == "function" else [value]
 
 
-def _ranks_around(flow: Flow, call: cst.Call, made: Statement) -> Iterator[str]:
-    """Yield the parts of the conditions around a call that choose ranks, but for those around a statement."""
+def _ranks_around(flow: Flow, call: cst.Call, made: Statement) -> list[tuple[cst.BaseExpression, bool]]:
+    """Return the parts of the conditions around a call that choose ranks, but for those around a statement.
+
+    Each is given with whether it holds there.
+    """
     index = flow.index
-    for test, holds in index.guards(call):
-        if index.statement(test) not in made.around:
-            for part in conjuncts(test) if holds else [test]:
-                if of_some(flow, part):
-                    yield bracketed(index, part) if holds else f"not ({index.source.code(part)})"
+    around = [(test, holds) for test, holds in index.guards(call) if index.statement(test) not in made.around]
+    parts = [(part, holds) for test, holds in around for part in (conjuncts(test) if holds else [test])]
+    return [(part, holds) for part, holds in parts if of_some(flow, part)]
 
 
 def _tested(index: Index, node: cst.BaseExpression, made: Statement) -> list[str]:

@@ -175,6 +175,8 @@ def lacks_part(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
     """
     if not isinstance(node, (cst.Attribute, cst.Subscript)):
         return False
+    if dotted(node.value) is None and node.value not in flow.index.parents:
+        return False  # the user alone has written it, so that nothing is known of what it calls
     index, name = flow.index, node.attr.value if isinstance(node, cst.Attribute) else "__getitem__"
     origins = flow.deep_origins(node.value, scope)
     made = [one.node for one in origins if not flow.inside(one) and dotted(one.node) != "None"]
