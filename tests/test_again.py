@@ -135,3 +135,29 @@ def test_what_counts_of_two_that_both_train_is_told_without_a_reason(tmp_path: P
     assert told == [
         "`told_loss` counts as it is made here; it gets another value later (line 21), which does not count"
     ]
+
+
+OF_RANK_0 = """\
+        optimizer.step()
+        if dist.get_rank() == 0 and step % 200 == 0:
+            val_loss = evaluate(model)
+            log(val_loss)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "counts"),
+    [
+        pytest.param(AT_THE_END, True, id="of the same data"),
+        pytest.param(AT_THE_END.replace("(model)", "(model, test)"), False, id="of other data"),
+        pytest.param(AT_THE_END.replace("args.often", "args.often and dist.get_rank() == 0"), False, id="of rank 0"),
+    ],
+)
+def test_what_all_ranks_measure_at_the_end_counts_rather_than_what_rank_0_does_between(
+    tmp_path: Path, end: str, counts: bool
+) -> None:
+    plan = plan_of(tmp_path, measured(end, OF_RANK_0))
+    new = rewritten(plan)
+    assert ("            pai_score = val_loss\n" not in new) == counts
+    told = [note.message.partition(";")[0] for note in plan.notes if note.code == "PAI012"]
+    assert ("there is a score only if args.often" in told) == counts

@@ -1588,18 +1588,16 @@ def test_ranks_that_end_their_turn_early_hand_the_score_over_there(tmp_path: Pat
         ("limit and steps >= limit", True),
         ("epoch == 3", True),
         ("last", True),
-        ("last or enough", False),
-        ("last or later", False),  # which is said by the other
+        ("last or enough", True),
+        ("last or later", True),
         ("args.most > 0 and steps > args.most", True),  # of which `args.weights.split` changes nothing
-        ("limit and bad > 5", False),  # where some epoch before it was none worse
-        ("stopper.early_stop", False),
-        ("args.weights.most and limit", False),
+        ("args.weights.most and limit", True),
+        ("limit and bad > 5", True),  # of another measure, perhaps, by which no epoch before it was worse
+        ("stopper.early_stop", True),
         ("rank == 0 and limit", False),  # the others go on, until they are told
     ],
 )
-def test_turn_that_ends_the_training_by_a_count_hands_its_score_over_first(
-    tmp_path: Path, test: str, handed: bool
-) -> None:
+def test_turn_that_ends_the_training_hands_its_score_over_first(tmp_path: Path, test: str, handed: bool) -> None:
     epoch = f"""
     steps += 1
     last = steps == limit or epoch == 9
@@ -1630,12 +1628,28 @@ def test_turn_that_ends_the_training_by_a_count_hands_its_score_over_first(
 @pytest.mark.parametrize(
     "end",
     [
-        pytest.param("if epoch < 3:\n    print(epoch)\nelif bad > 5:\n    break", id="by a score"),
         pytest.param("if epoch < 3:\n    print(epoch)\nelif rank == 0:\n    break", id="on a rank"),
         pytest.param("try:\n    write(epoch)\nexcept OSError:\n    break", id="by an error"),
     ],
 )
-def test_another_end_beside_a_count_hands_nothing_over_first(tmp_path: Path, end: str) -> None:
+def test_end_that_some_ranks_alone_come_to_hands_nothing_over_first(tmp_path: Path, end: str) -> None:
     epoch = f"acc = evaluate(model)\nbad = 0 if acc > best else bad + 1\n{end}\nprint(acc)"
     before = f"{MEASURED}\nrank, best, bad = dist.get_rank(), 0, 0"
     assert "early=True" not in rewritten(plan_of(tmp_path, script(epoch, before)))
+
+
+@pytest.mark.parametrize("after", ["", "return best"])
+@pytest.mark.parametrize("line", ["", "print(acc)"])
+def test_return_that_ends_the_training_is_its_end_for_the_caller_too(tmp_path: Path, line: str, after: str) -> None:
+    epoch = "acc = evaluate(model)\nif acc > best:\n    best = acc\nif other(acc):\n    return best\n"
+    loop = script(f"{epoch}{line}", f"{MEASURED}\nbest = 0")
+    head = loop.index("optimizer =")
+    trained = indent(f"{loop[head:]}{after}", "    ")
+    text = f"{loop[:head]}\ndef train(model):\n{trained}\n\nbest = train(model)\nprint(best)\n"
+    changed = rewritten(plan_of(tmp_path, text))
+    lines = "pai_distributed.end_of_training()", "best = pai_distributed.kept_with_best()", "return best\n"
+    ended = f"\n{' ' * 12}".join(lines)
+    assert changed.count(ended) == 1
+    handed = changed.index("report_validation_score(acc")
+    assert handed < changed.index(ended)
+    assert changed.count("report_validation_score(acc") == (2 if line else 1)

@@ -5006,10 +5006,11 @@ def test_ends_of_a_turn_by_which_some_ranks_leave_behind_the_score(later: str, e
         pytest.param("if epoch >= 9:\n    break\nepoch += 1\nstep += 1", "log(acc)", id="break"),
         pytest.param("if epoch >= 9:\n    break\nepoch += 1\nsave(model)", "save(model)", id="it saves later"),
         pytest.param("if epoch >= 9:\n    save(model)\n    break\nepoch += 1", "epoch += 1", id="it saves there"),
-        pytest.param("if acc > 9:\n    break\nepoch += 1", "epoch += 1", id="by the score"),
+        pytest.param("if acc > 9:\n    break\nepoch += 1", "log(acc)", id="by the score"),
+        pytest.param("if rank == 0:\n    break\nepoch += 1", "epoch += 1", id="on a rank"),
     ],
 )
-def test_score_of_the_turn_that_ends_a_while_by_its_number_is_handed_over(end: str, report: str) -> None:
+def test_score_of_the_turn_that_ends_a_while_is_handed_over(end: str, report: str) -> None:
     text = script(ACC + "if acc > best:\n    best = acc\nlog(acc)\n" + end, "best, epoch, step = 0, 0, 0")
     (score,) = survey_of(text.replace("for epoch in range(10):", "while True:")).scores
     assert score.index.source.code(score.anchors["report"]) == report

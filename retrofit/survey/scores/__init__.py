@@ -18,7 +18,7 @@ from retrofit.survey.loops import VALIDATES, ends_untrained, head
 from retrofit.survey.nodes import names_in, wholes_of
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.again import join_later, measured_again
+from retrofit.survey.scores.again import join_later, measured_again, measured_alike
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.carried import Carried
@@ -280,8 +280,9 @@ def _merge(scores: dict[tuple[str, Scope | None], Score], loop: EpochLoop, score
     known.saved = score.saved = known.saved or score.saved
     known.present = score.present = known.present or score.present
     here = known.anchors["loop"] is score.anchors["loop"]
-    if here and known.condition and (not score.condition or join_later(loop, known, score)):
-        scores[key] = score  # of every epoch, rather than of some
+    shared = (known.ranks, score.ranks) == ("first", "all") and measured_alike(loop, known, score)
+    if here and known.condition and (not score.condition or shared or join_later(loop, known, score)):
+        scores[key] = score  # of every epoch, or of all ranks, rather than of some
 
 
 def _without_trained(index: Index, flow: Flow, loops: list[EpochLoop], found: list[Score]) -> list[Score]:

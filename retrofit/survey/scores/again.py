@@ -45,7 +45,7 @@ def join_later(loop: EpochLoop, first: Score, last: Score) -> bool:
     scores = (first, last)
     made = [one.index.statement(one.anchors["made"]) for one in scores if one.guarded and not one.in_turn]
     alike = (
-        _measure_alike(loop, first, last) and len({(one.anchors["report"], one.ranks, one.when) for one in scores}) == 1
+        measured_alike(loop, first, last) and len({(one.anchors["report"], one.ranks, one.when) for one in scores}) == 1
     )
     if any(one.kept for one in scores) or not alike or len(made) != 2 or not _trains_on(loop, *made):
         return False
@@ -55,7 +55,7 @@ def join_later(loop: EpochLoop, first: Score, last: Score) -> bool:
     return True
 
 
-def _measure_alike(loop: EpochLoop, first: Score, last: Score) -> bool:
+def measured_alike(loop: EpochLoop, first: Score, last: Score) -> bool:
     """Whether two scores are measured in the same way, with the same data as far as the code tells.
 
     By what number of a step or epoch a validation is told is all the same.

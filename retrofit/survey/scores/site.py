@@ -9,15 +9,15 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
-from retrofit.survey.counters import given_in, increments
+from retrofit.survey.counters import increments
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import end_of
-from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
-from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, receiver, wholes_of
+from retrofit.survey.loops import VALIDATES, head, passing_over, turns_begun_by
+from retrofit.survey.nodes import dotted, last_of, mentions, names_in, receiver
 from retrofit.survey.order import may_lack_value, runs_always
-from retrofit.survey.scopes import Binding, Scope, Statement
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
 from retrofit.survey.scores.for_the_end import kept_for_end
@@ -104,10 +104,10 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     anew = direct or again or any(maker.order > outer.last for maker in makers)
     early = [] if anew or turns else [part for part in passing if _some_end_there(index, flow, outer, part)]
     passing = [part for part in passing if part not in early]
-    counted = [] if direct else _ending_by_count(index, flow, loop, outer)
-    before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, counted))
+    behind = [] if direct else _ending_behind(index, flow, loop, outer)
+    before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, behind))
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
-    ending = [] if anew else counted
+    ending = [] if anew else behind
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -122,9 +122,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         when=when,
         unlike=unlike,
         early=[
-            EarlyEnd(node=part.node, index=index, leaves=part in ending)
+            EarlyEnd(node=part.node, index=index, leaves=part in ending, behind=part.order > report.last)
             for part in (*early, *ending)
-            if part.order <= report.last
+            if part.order <= report.last or isinstance(last_of(part.node), cst.Return)
         ],
         anchors={"report": report.node},
     )
@@ -529,7 +529,7 @@ def _ending(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
 
 
 def _ending_last(index: Index, place: Statement, ending: list[Statement]) -> list[Statement]:
-    """Return what alone ends the training by a count in a block, where all that follows is to count on.
+    """Return what alone ends the training in a block, where all that follows is to count on.
 
     Handed over behind it, the last turn's score would be lost, while nothing else of that turn is still to come.
 
@@ -552,38 +552,20 @@ def _only_calls(statement: Statement) -> bool:
     return len(called) == len(parts) and not any(call.args for call in called)
 
 
-def _ending_by_count(index: Index, flow: Flow, loop: EpochLoop, place: Statement) -> list[Statement]:
-    """Return what ends the training behind a place, on all ranks, at a number of turns or steps, or by an option.
+def _ending_behind(index: Index, flow: Flow, loop: EpochLoop, place: Statement) -> list[Statement]:
+    """Return what ends the training behind a place, on all ranks: a number of steps, an option, an early stopping.
 
-    It may do so in the first turn, whose score is the only one then. What stops by a score comes to that later.
+    It may do so in the first turn, whose score is the only one then, and by another measure than the score, of which
+    that turn's may be the best.
     """
     behind = [part for part in map(index.statement, loop.leaving) if any(one in part.path for one in place.following)]
-    running = called_in(index, flow, loop.statement) if behind else set()
-    calls = index.calls_in(loop.statement)
-    called = {dotted(one) for call in calls for one in (call.func, receiver(call))} - {"self"}
-
-    def is_counted(name: str, seen: frozenset[str]) -> bool:
-        given = given_in(index, flow, loop.statement, running, name)
-        lasts = "." not in name or called.isdisjoint(wholes_of(name))
-        return name == loop.target or (lasts and all(increments(one) or flags(one, seen | {name}) for one in given))
-
-    def flags(given: Binding, seen: frozenset[str]) -> bool:
-        """Whether a name says in each turn how many there have been: `last = step == steps`."""
-        value = given.value
-        if not isinstance(value, (cst.Comparison, cst.BooleanOperation)) or mentions(value, seen):
-            return False
-        return given.statement.parent is loop.statement and by_count(value, seen)
-
-    def by_count(test: cst.BaseExpression, seen: frozenset[str] = frozenset()) -> bool:
-        plain = not any(isinstance(one, (cst.Call, cst.Subscript)) for one in nodes_in(test))
-        return plain and all(is_counted(name, seen) for name in names_in(test))
 
     def ends(part: Statement) -> bool:
         tests = [test for test, _ in index.guards(part.node) if loop.statement in index.statement(test).path[:-1]]
         shared = [test for test in tests if index.statement(test) not in place.around]
         around = takewhile(lambda one: one is not loop.node, index.ancestors(part.node))
         handles = any(isinstance(one, cst.ExceptHandler) for one in around)
-        return not handles and all(map(by_count, tests)) and not any(by_rank(index, flow, one, part) for one in shared)
+        return not handles and not any(by_rank(index, flow, one, part) for one in shared)
 
     return [part for part in behind if ends(part)]
 
