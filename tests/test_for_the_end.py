@@ -280,6 +280,47 @@ def test_a_best_in_an_object_is_kept_by_the_loops_name_for_it(finish: str) -> No
     assert (score.direction, score.kept_for_end) == ("max", ["keeper.best"])
 
 
+#: An object is given each score, and answers whether it is the best.
+ANSWERS = """
+class Stopper:
+    def __init__(self):
+        self.best, self.bad = None, 0
+
+    def step(self, value):
+        if self.best is None or value > self.best:
+            self.best, self.bad = value, 0
+            return BETTER
+        self.bad += 1
+        return WORSE
+
+stopper, when = Stopper(), 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "asks", "kept"),
+    [
+        pytest.param("True", "False", "if stopper.step(acc):", ["when"], id="asked at once"),
+        pytest.param("True", "False", "is_best = stopper.step(acc)\nif is_best:", ["when"], id="by a name"),
+        pytest.param(
+            "True, False", "False, self.bad > 4", "best, stop = stopper.step(acc)\nif best:", ["when"], id="of two"
+        ),
+        pytest.param(
+            "True, False", "False, self.bad > 4", "best, stop = stopper.step(acc)\nif stop:", [], id="the other"
+        ),
+        pytest.param("False", "self.bad > 4", "if stopper.step(acc):", [], id="whether to stop"),
+        pytest.param("False", "True", "if stopper.step(acc):", [], id="whether it is worse"),
+    ],
+)
+def test_what_is_given_where_an_object_answers_that_the_score_is_better_is_kept(
+    better: str, worse: str, asks: str, kept: list[str]
+) -> None:
+    before = ANSWERS.replace("BETTER", better).replace("WORSE", worse)
+    epoch = f"acc = validate(model)\n{asks}\n    when = epoch"
+    (score,) = survey_of(script(epoch, before, "print(when)")).scores
+    assert (score.direction, score.kept_for_end) == ("max", kept)
+
+
 def test_a_best_is_kept_by_no_name_that_its_object_gets_behind_the_loop() -> None:
     """It would have no value yet before the loop."""
     keeps = (

@@ -250,6 +250,70 @@ def test_a_training_of_another_model_that_comes_first_is_told(
         assert rewritten(plan).count("planned_epochs(") == rewritten(plan).count("finish_initialization()") == 1
 
 
+#: What the model has learned is probed behind the epoch loop, by a model of its own that gets its features.
+PROBED = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def fit(net, optimizer):
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+
+net = DDP(Net())
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(9):
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    val_loss = evaluate(net)
+encoder = net.module.encoder
+probe = torch.nn.Linear(16, 4)
+its = torch.optim.Adam(probe.parameters(), lr=0.1)
+plan = torch.optim.lr_scheduler.StepLR(its, 2)
+for turn in range(20):
+    for x in loader:
+        its.zero_grad()
+        probe(encoder(x)).mean().backward()
+        its.step()
+    plan.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        pytest.param("", "", [12], id="a probe"),
+        pytest.param(
+            "its = torch.optim.Adam(probe", "its = torch.optim.Adam(encoder", [12, 22], id="the encoder itself"
+        ),
+        pytest.param("Linear(16, 4)", "Sequential(encoder, head)", [12, 22], id="the encoder in it"),
+        pytest.param("    plan.step()", "    optimizer.step()", [12, 22], id="a step of the model"),
+        pytest.param("    plan.step()", "    given.step()", [12, 22], id="a step of what is not known"),
+    ],
+)
+def test_a_training_of_another_model_that_comes_after_is_left_alone(
+    tmp_path: Path, old: str, new: str, lines: list[int]
+) -> None:
+    text = PROBED.replace(old, new, 1)
+    assert sorted(loop.line for loop in survey_of(text).loops) == lines
+    plan = plan_of(tmp_path, text)
+    assert ("PAI104" in {one.code for one in plan.questions}) == (len(lines) > 1)
+    if len(lines) == 1:
+        assert not [note for note in plan.notes if "line 22" in note.message]
+        probing = rewritten(plan).partition("encoder = net.module.encoder")[2]
+        assert probing == text.partition("encoder = net.module.encoder")[2]
+
+
+def test_a_training_of_another_model_that_comes_after_is_asked_about_where_both_share_what_trains() -> None:
+    text = PROBED.replace("    val_loss", "    fit(net, optimizer)\n    val_loss").replace(
+        "    plan", "    fit(probe, its)\n    plan"
+    )
+    assert len(survey_of(text).loops) == 2
+
+
 def test_a_training_of_which_it_is_not_known_what_it_trains_is_asked_about() -> None:
     unknown = FALLBACK.replace("RUN", EITHER).replace(
         "    model = Net()\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",

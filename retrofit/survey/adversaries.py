@@ -21,7 +21,7 @@ def steps_another(index: Index, flow: Flow, inner: Statement, loop: Statement) -
         paths = [way.path for way in flow.leading(index.statement(call))]
         return "" if not any(loop in path for path in paths) else "in" if any(inner in path for path in paths) else "by"
 
-    steps = [(stands(call), _optimizers(index, flow, call, held)) for call, held in index.method_calls("step")]
+    steps = [(stands(call), optimizers_stepped(index, flow, call, held)) for call, held in index.method_calls("step")]
     own, others = (set[Origin]().union(*(made for at, made in steps if at == where)) for where in ("in", "by"))
     draws = any(stands(call) == "by" for call in index.calls_to("next"))
     if not (draws and own and others and own.isdisjoint(others)):
@@ -38,7 +38,7 @@ def _of_wrapped(index: Index, flow: Flow, optimizers: set[Origin]) -> bool:
     return any(not wrapped.isdisjoint(parameter_holders(one, index.scope_of(one), flow) or ()) for one in given)
 
 
-def _optimizers(index: Index, flow: Flow, step: cst.Call, stepped: cst.BaseExpression) -> set[Origin]:
+def optimizers_stepped(index: Index, flow: Flow, step: cst.Call, stepped: cst.BaseExpression) -> set[Origin]:
     """Return where the optimizers are built that a call steps, or a scaler that is given them."""
     held = [stepped, *(arg.value for arg in step.args)]
     made = {origin for one in held for origin in flow.origins(one, index.scope_of(step))}

@@ -103,7 +103,7 @@ from retrofit.survey.trainings import (
     trained_beside,
     trained_instead,
     trained_too,
-    without_early_ones,
+    without_early_and_late_ones,
     without_other_runs,
     without_warm_ups,
 )
@@ -206,7 +206,7 @@ def survey(
         script, groups = _find_training(index, flow, choices)
     loops, origins = script.loops, flow.closure(groups[0][0]) if groups else set()
     mine = origins if len(groups) == 1 else set()
-    loops = script.loops = without_early_ones(loops, mine, flow)
+    loops = script.loops = without_early_and_late_ones(loops, mine, flow)
     script.loops = without_other_runs(script, mine, flow, partial(decides, index, flow))
     script.trained_before, script.trained_after = early, later
     script.offered = [*offered]

@@ -7,14 +7,16 @@ from itertools import permutations
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import RunsTrials
+from retrofit.knowledge.kinds import RunsTrials, Scheduler
+from retrofit.survey.adversaries import optimizers_stepped
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.constructions import trains_another
 from retrofit.survey.flow import Flow
 from retrofit.survey.frameworks import engines
+from retrofit.survey.holders import parameter_holders
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, find_loops, validation_at
-from retrofit.survey.nodes import dotted, mentions, named_in
+from retrofit.survey.nodes import argument, dotted, mentions, named_in
 from retrofit.survey.order import meeting_ways, ways_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.reach import reachable
@@ -25,6 +27,7 @@ from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.weights import of_model
 from retrofit.survey.wrappers import wrapped_origins
 
 
@@ -41,10 +44,12 @@ def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) ->
     return [other for other in others if mine and not any(_before(other, loop, flow) for loop in mine)]
 
 
-def without_early_ones(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> list[EpochLoop]:
-    """Leave out the epoch loops that train a model of their own before the only one of the wrapped model.
+def without_early_and_late_ones(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> list[EpochLoop]:
+    """Leave out the epoch loops that train a model of their own before or after the only one of the wrapped model.
 
-    They share no function that trains, as that of the wrapped model ends the initialisation.
+    They share no function that trains, as that of the wrapped model ends the initialisation. What comes after it runs
+    once, as all that does, such as a linear probe of what the model has learned; not where each round comes back to it
+    from the processes that it starts.
 
     Args:
         loops: the epoch loops.
@@ -52,29 +57,67 @@ def without_early_ones(loops: list[EpochLoop], origins: set[Origin], flow: Flow)
     """
     mine, others = _told_apart(loops, origins, flow)
     training = [{one.scope for one in loop.training} & called_in(flow.index, flow, loop.statement) for loop in mine]
-    early = [
+    apart = [
         other
         for other in others
-        if len(mine) == 1 and _before(other, mine[0], flow)
-        if training[0].isdisjoint(called_in(flow.index, flow, other.statement))
+        if len(mine) == 1 and training[0].isdisjoint(called_in(flow.index, flow, other.statement))
+    ]
+    early = [other for other in apart if _before(other, mine[0], flow)]
+    late = [
+        other
+        for other in apart
+        if _trains_others(other, origins, flow)
+        if _before(mine[0], other, flow) and not _in_processes(mine[0], flow)
     ]
     for loop in mine if early else ():
         loop.earlier += [one.place(loop) for one in early]
-    return [loop for loop in loops if loop not in early]
+    return [loop for loop in loops if loop not in (*early, *late)]
 
 
 def _told_apart(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> tuple[list[EpochLoop], list[EpochLoop]]:
     """Return the epoch loops of the wrapped model, and those that train one of their own, or by another library."""
     given = {loop: _given(loop, flow) for loop in loops if len(loops) > 1}
-    mine = [loop for loop in given if not given[loop].isdisjoint(origins)]
+    apart = [loop for loop in given if _trains_others(loop, origins, flow)]
+    mine = [loop for loop in given if loop not in apart and not given[loop].isdisjoint(origins)]
     others = [
         loop
         for loop in given
         if loop not in mine
-        if any(trains_another(flow.index, flow, one.node, origins) for one in given[loop])
+        if loop in apart
+        or any(trains_another(flow.index, flow, one.node, origins) for one in given[loop])
         or engines(flow.index, given[loop])
     ]
     return mine, others
+
+
+def _trains_others(loop: EpochLoop, origins: set[Origin], flow: Flow) -> bool:
+    """Whether all that an epoch loop steps has parameters of others than the wrapped model, which it may only ask."""
+    index, inside = flow.index, called_in(flow.index, flow, loop.statement)
+    stepped: set[Origin] = set()
+    for call, held in index.method_calls("step"):
+        if loop.statement not in index.statement(call).path and index.scope_of(call) not in inside:
+            continue
+        made = [one.node for one in flow.origins(held, index.scope_of(call))]
+        names = [index.qualified(one.func) for one in made if isinstance(one, cst.Call)]
+        if made and len(names) == len(made) and all(index.knowledge.known(Scheduler, name) for name in names):
+            continue
+        found = optimizers_stepped(index, flow, call, held)
+        if not found:
+            return False
+        stepped |= found
+    return bool(stepped) and all(
+        trains_another(index, flow, one.node, origins) and not _holds_part(one.node, origins, flow) for one in stepped
+    )
+
+
+def _holds_part(optimizer: cst.CSTNode, origins: set[Origin], flow: Flow) -> bool:
+    """Whether an optimizer is given parameters of what is built with a part of the wrapped model."""
+    assert isinstance(optimizer, cst.Call)
+    params = argument(optimizer, "params", 0)
+    holders = parameter_holders(params, flow.index.scope_of(params), flow) or () if params is not None else ()
+    given = [arg.value for one in holders if isinstance(one.node, cst.Call) for arg in one.node.args]
+    made = [one.node for node in given for one in flow.origins(node, flow.index.scope_of(node))]
+    return any(of_model(one, origins, flow) for one in made if isinstance(one, cst.BaseExpression))
 
 
 def without_warm_ups(loops: list[EpochLoop], flow: Flow, decides: Callable[[EpochLoop], bool]) -> list[EpochLoop]:
@@ -274,8 +317,8 @@ def is_made_of(whole: Wrapper, parts: Collection[Origin], flow: Flow) -> bool:
     return any(not flow.deep_origins(*one).isdisjoint(parts) for one in given)
 
 
-def _in_processes(site: Wrapper, flow: Flow) -> bool:
-    """Whether a model is wrapped in processes that the script starts."""
+def _in_processes(site: Site, flow: Flow) -> bool:
+    """Whether a model is wrapped, or trained, in processes that the script starts."""
     calls = [call for scope in ways_to(site.statement, flow) for call in flow.callers(scope)]
     return any(flow.spawns(call) or flow.starts_process(call) for call in calls)
 

@@ -58,6 +58,11 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     better = {*_where_better(index, loop, inside, best, candidate.holder, set_by)}
     running = _run_by(flow, better)
     taken = [b for b in inside if _is_in(b, better)] + [b for b in bound if b.statement.scope in running]
+    if keeper is not loop.scope:
+        told = {*_where_told(index, flow, loop, keeper, better)}
+        turns = [b for b in bound if b.statement.scope is loop.scope and loop.statement in b.statement.path]
+        inside = inside + turns if told else inside
+        taken += [b for b in turns if _is_in(b, told)]
     others = [b for b in inside if b not in taken]
     afterwards = _afterwards(flow, loop, keeper)
     whole = _whole(best)
@@ -141,6 +146,31 @@ def _where_better(
     for b in inside:  # `state = new if improved else state`
         if isinstance(b.value, cst.IfExp) and mentions(b.value.test, flags):
             yield b.statement
+
+
+def _where_told(
+    index: Index, flow: Flow, loop: EpochLoop, keeper: Scope, better: set[Statement]
+) -> Iterator[Statement]:
+    """Yield what the loop runs where the function that keeps the best answers that it is one: `if stop.step(acc)`."""
+    found = [(node.value, index.statement(node)) for node, _ in index.returns if isinstance(node, cst.Return)]
+    given = [(value, not better.isdisjoint(at.path)) for value, at in found if at.scope is keeper]
+
+    def tells(item: int | None) -> bool:
+        """Whether what is returned, or an item of it, is true where the score is better, and nowhere else."""
+        parts = given
+        if item is not None:
+            tuples = [(value.elements, so) for value, so in given if isinstance(value, cst.Tuple)]
+            parts = [(one.value, so) for elements, so in tuples for one in elements[item : item + 1]]
+        told = len(parts) == len(given) and {so for _, so in parts} == {True, False}
+        return told and all(dotted(part) == str(so) for part, so in parts)
+
+    calls = [call for call in flow.callers(keeper) if loop.statement in index.statement(call).path]
+    flags = {b.target for b in index.bindings if b.value in calls and tells(b.item)}
+    for part in index.statements:
+        if isinstance(part.node, cst.If) and part.scope is loop.scope and loop.statement in part.path:
+            asked = [one for one in nodes_in(part.node.test) if one in calls] if tells(None) else []
+            if asked or mentions(part.node.test, flags):
+                yield from _better_branch(index, part, [], [])
 
 
 def _better_branch(
