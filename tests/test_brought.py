@@ -726,6 +726,33 @@ def run(model, loader, cost):
     assert "    cost = total / 2\n    pai_distributed.note_score(cost)\n" in new
 
 
+def test_what_is_made_as_it_is_returned_among_others_is_noted_before_that(tmp_path: Path) -> None:
+    measure = MEASURE.replace("    acc = hits / len(loader)\n", "").replace("print(acc)", "return [hits / 9, 1]")
+    new = rewritten(planned(tmp_path, f"{measure}\n\n", "print(measure(model, loader))", "hits / 9"))
+    assert "    pai_distributed.note_score(hits / 9)\n    return [hits / 9, 1]\n" in new
+
+
+def test_a_function_that_is_given_a_best_under_the_name_of_a_score_makes_none(tmp_path: Path) -> None:
+    functions = """
+def keep(net, acc):
+    torch.save([net, acc], 'best.pt')
+
+
+def run(model, loader):
+    global top
+    acc = sum(model(x) for x in loader)
+    if acc > top:
+        top = acc
+        keep(model, top)
+    return 1
+
+
+"""
+    new = rewritten(planned(tmp_path, f"top = 0\n{code(functions)}", "n = run(model, loader)", "acc"))
+    assert "for x in loader)\n    pai_distributed.note_score(acc)\n" in new
+    assert new.count("note_score(") == 1
+
+
 METER = """
 class Mean:
     def update(self, value):

@@ -490,3 +490,11 @@ def test_what_a_function_is_given_is_no_number_where_it_is_an_object(metric: str
     text = GIVEN.replace("PASS", "loss.backward()").replace("WRAP", "pass").replace("OTHER", other)
     (score,) = survey_of(text, metric, "min").scores
     assert score.unfit[0] == kind
+
+
+def test_several_values_are_known_through_functions_that_hand_them_on() -> None:
+    deep = "def ranked(net):\n    hits = [0] * 3\n    hits = [one / 9 for one in hits]\n    return hits, 1\n\n"
+    for number, called in enumerate(("ranked", "on1", "on2")[:2], start=1):
+        deep += f"def on{number}(net):\n    hits, n = {called}(net)\n    return hits, n\n\n"
+    found = survey_of(script("accs, n = on2(model)\nif accs > best:\n    best = accs", f"{deep}best = 0"))
+    assert [score.unfit[0] for score in found.scores] == ["several values"]

@@ -14,7 +14,7 @@ from retrofit.survey.conditions import argument_of, is_of_other_objects, rules_o
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, mentions, names_in, unquoted
+from retrofit.survey.nodes import dotted, last_of, mentions, names_in, unquoted
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.best import tracked_scores
@@ -320,6 +320,8 @@ def _noted(flow: Flow, loop: EpochLoop, candidate: Candidate, maker: Statement) 
     """Return how a function is to note a score after a statement that makes it, or the loop that sums it up."""
     index = flow.index
     made = _last_made(index, candidate, maker)
+    if isinstance(last_of(made.node), cst.Return) and made.index:
+        made = made.siblings[made.index - 1]  # it is returned as it is made, and behind that nothing runs
     way = way_in(index, flow, index.statement(made.scope.node), made, call=[candidate.call, *candidate.inner][-1])
     adds = any(isinstance(part.node, (cst.For, cst.While)) for part in made.around)
     adds = adds and not may_lack_value(variable_of(candidate.node), way.block, index)
@@ -597,7 +599,7 @@ def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[S
 def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = "") -> list[Scope]:
     """Return the functions below the epoch loop that know a variable; of an attribute, those that set it, if any do.
 
-    What one of them hands on to another that only reads it, as to log it, is its own.
+    Those that only get it, as to log or save it, count where none makes it, and not where one of them hands it on.
 
     Args:
         owner: the name of the only one that is meant, "" for any.
@@ -606,7 +608,7 @@ def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = 
     knowing = [f for f in running if name.partition(".")[0] in f.names and not is_of_optimizer(flow, f)]
     if "." not in name:
         handed = {flow.called(call) for f in knowing for call in index.calls_of(f) if _hands_on(flow, call, name)}
-        return [f for f in knowing if f not in handed or index.bound([name], f)]
+        return [f for f in knowing if index.bound([name], f)] or [f for f in knowing if f not in handed]
     given = [b for b in (*index.bindings, *index.items) if b.target.partition("[")[0] == name]
     setting = {b.statement.scope for b in given}
     own = loop.scope.enclosing_class is not None

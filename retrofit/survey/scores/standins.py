@@ -32,7 +32,7 @@ from retrofit.survey.scores.ways import by_rank
 from retrofit.survey.sites.loop import EpochLoop
 
 #: So many calls and variables are followed one after the other.
-_DEEP = 6
+_DEEP = 8
 #: Methods that only tell what a dict has.
 _TELLING = ("copy", "get", "items", "keys", "values")
 _NO_NUMBERS = ("inf", "infinity", "nan")
