@@ -4308,6 +4308,35 @@ def test_score_is_taken_before_it_is_set_back_and_handed_over_last(epoch: str, m
     assert (score.index.source.code(taken), handed.following) == (place, [])
 
 
+@pytest.mark.parametrize(("last", "place"), [("m.restart()", "log()"), ("m.close()", "last()")])
+def test_score_that_an_object_works_out_is_taken_before_the_object_is_set_back(last: str, place: str) -> None:
+    own = """
+        class Sums:
+            def restart(self):
+                self.sums = {key: 0.0 for key in ("acc", "loss")}
+
+            def take(self, **values):
+                for key, value in values.items():
+                    self.sums[key] += value
+
+            def result(self):
+                return {key: value / 9 for key, value in self.sums.items()}
+
+            @property
+            def acc(self):
+                return self.result()["acc"]
+
+            def close(self):
+                self.closed = 0
+
+        m = Sums()
+    """
+    epoch = f"m.take(acc=validate(model))\nprint(m.acc)\nlog()\n{last}\nlast()"
+    (score,) = survey_of(script(epoch, code(own)), metric="m.acc", mode="max").scores
+    taken = score.anchors.get("made", score.anchors["report"])
+    assert score.index.source.code(taken) == place
+
+
 def test_names_of_measures_are_no_score() -> None:
     assert [name for name, _, _ in scores_of("error, error_names = validate(model)")] == ["error"]
 

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, mentions, method_name, receiver, unquoted
+from retrofit.survey.nodes import dotted, mentions, method_name, nodes_in, receiver, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.values import bare_of, only_begins, variable_of, way_to_root, written
 
@@ -46,7 +46,7 @@ class Filling:
         #: A number is filled by methods that change it in place alone: torch's, which end with `_`.
         self._plain = isinstance(bare_of(node), cst.Name)
         whole = unquoted(written(index, bare_of(node)))
-        self._parts = parts_of(index, node)
+        self._node, self._parts = node, parts_of(index, node)
         #: The code of what it is taken out of.
         self.names = {whole} if self._plain else self._parts - {whole}
 
@@ -71,7 +71,9 @@ class Filling:
         alone = isinstance(self._index.parents[call], cst.Expr)
         if held is not None and is_of(self._index, held, names):
             told = alone and method not in known.module_methods and not known.logs(method)
-            takes_in = method.endswith("_") if self._plain else method in FILLS or told
+            takes_in = (
+                method.endswith("_") if self._plain else method in FILLS or (told and not self._empties(call, names))
+            )
             return takes_in and method not in EMPTIES
         if self._plain:
             return False
@@ -82,6 +84,11 @@ class Filling:
         scope = self._index.scope_of(call)
         own |= {one for one in names if self._flow.variable(one, function) == self._flow.variable(one, scope)}
         return bool(own) and self._filled_in(function, own, seen | {function})
+
+    def _empties(self, call: cst.Call, names: set[str]) -> bool:
+        """Whether an object's own method lets begin anew what it works the expression out of."""
+        behind = _worked_out_of(self._index, self._flow, self._node, self._index.scope_of(call))
+        return bool(behind) and empties(self._index, self._flow, call, names | behind)
 
     def _given_as(self, parameter: str, function: Scope, call: cst.Call, names: set[str]) -> set[str]:
         """Return the code by which a function has the parts that a call gives it as a parameter."""
@@ -110,7 +117,7 @@ def begun_anew(index: Index, flow: Flow, place: Statement, node: cst.BaseExpress
 
     One in which it is filled as well counts as its making.
     """
-    parts = parts_of(index, node)
+    parts = parts_of(index, node) | _worked_out_of(index, flow, node, place.scope)
     ends = set_back(index, node)
     filled = changing(index, parts) - emptying(index, parts)
     for later in place.following:
@@ -120,6 +127,25 @@ def begun_anew(index: Index, flow: Flow, place: Statement, node: cst.BaseExpress
         if any(later in end.path for end in ends) or any(empties(index, flow, call, parts) for call in calls):
             return later
     return None
+
+
+def _worked_out_of(index: Index, flow: Flow, node: cst.BaseExpression, scope: Scope) -> set[str]:
+    """Return the attributes out of which an object's own property or method makes what an expression takes of it."""
+    found: set[str] = set()
+    for part in way_to_root(node):
+        made_by = part.func if isinstance(part, cst.Call) else part
+        if not isinstance(made_by, cst.Attribute):
+            continue
+        called = flow.called(part) if isinstance(part, cst.Call) and part in index.parents else None
+        waiting = [called] if called is not None else flow.properties(dotted(made_by) or "", scope)
+        waiting = [one for one in waiting if one.enclosing_class is not None]
+        for one in waiting:
+            read = [dotted(attribute) or "" for attribute in nodes_in(one.node) if isinstance(attribute, cst.Attribute)]
+            own = {name.removeprefix("self.").partition(".")[0] for name in read if name.startswith("self.")}
+            found |= {f"{unquoted(written(index, made_by.value))}.{name}" for name in own}
+            further = [function for call in index.calls_of(one) if (function := flow.called(call)) is not None]
+            waiting += [f for f in further if f.enclosing_class is one.enclosing_class and f not in waiting]
+    return found
 
 
 def empties(index: Index, flow: Flow, call: cst.Call, parts: set[str]) -> bool:
