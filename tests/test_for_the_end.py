@@ -20,6 +20,16 @@ TAKEN = "acc = validate(model)\nif acc > best:\n    best = acc\n    "
         pytest.param("", "when = epoch", "print(epochs)", [], id="nothing"),
         pytest.param("when = 0", "when = epoch", "print(when)", ["when"], id="the turn"),
         pytest.param("when = 0", "when = epoch", "print(best, when)", ["best", "when"], id="both"),
+        pytest.param(
+            "when, log = 0, {'test': []}",
+            "when = epoch\nlog['test'].append(test(model))",
+            "print(log['test'][when])",
+            ["when", "log"],
+            id="what is looked up by the turn",
+        ),
+        pytest.param(
+            "when, log = 0, []", "when = epoch\nlog.append(epoch)", "print(when, log)", ["when"], id="what is not"
+        ),
         pytest.param("", "when = epoch", "print(best, when)", ["best"], id="without a value before"),
         pytest.param("when = 0", "when = epoch\nwhen = 2", "print(when)", [], id="with another value in each turn"),
         pytest.param("state = None", "state = model.state_dict()", "torch.save(state, path)", ["state"], id="weights"),

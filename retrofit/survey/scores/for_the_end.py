@@ -71,9 +71,29 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     kept = [(whole, keeper), *alone]
     for name, scope in kept:  # and what is handed back of that, by one function to the next
         kept += [one for one in _handed_back(flow, loop, name, scope) if one not in kept]
-    for name, scope in kept:
-        if name and _is_read(flow, loop, afterwards, name, scope):
-            yield name, scope
+    read = [(name, scope) for name, scope in kept if name and _is_read(flow, loop, afterwards, name, scope)]
+    yield from read
+    yield from (one for one in _looked_up(flow, loop, afterwards, read) if one not in read)
+
+
+def _looked_up(
+    flow: Flow, loop: EpochLoop, afterwards: list[tuple[cst.CSTNode, Scope]], kept: list[tuple[str, Scope]]
+) -> Iterator[tuple[str, Scope]]:
+    """Yield what the loop fills turn by turn, and later code looks up by what is kept: `history["test"][best_epoch]`.
+
+    By another round's number it would be another round's, or none.
+    """
+    index = flow.index
+    filled = {b.target.partition("[")[0] for b in (*index.items, *index.appended) if loop.statement in b.statement.path}
+    for node, where in afterwards:
+        for one in nodes_in(node):
+            name: cst.CSTNode = one
+            while isinstance(name, cst.Subscript):
+                name = name.value
+            if isinstance(one, cst.Subscript) and where is loop.scope and dotted(name) in filled:
+                keys = [part for key in one.slice for part in named_in(key)]
+                if any(_names(flow, key, where, *whose) for key in keys for whose in kept):
+                    yield dotted(name) or "", where
 
 
 def _is_read(flow: Flow, loop: EpochLoop, afterwards: list[tuple[cst.CSTNode, Scope]], name: str, scope: Scope) -> bool:
