@@ -94,6 +94,7 @@ def train(best):
     ("does", "asked"),
     [
         ("command = 'N={} python ./lib/fit.py'\nsubprocess.Popen(command.format(3), shell=True)", True),
+        ("text = 'python {}'\ncommand = text.format('./lib/fit.py')\nsubprocess.run(command, shell=True)", True),
         ("subprocess.run([sys.executable, 'lib/fit.py'])", True),
         ("os.system('python lib/fit.py')", True),
         ("subprocess.run(['git', 'log', 'lib'])", False),

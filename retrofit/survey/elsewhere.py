@@ -27,9 +27,11 @@ def trained_elsewhere(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallS
     for call in index.calls:
         if index.qualified(call.func) not in COMMANDS or not call.args:
             continue
-        scope = index.scope_of(call)
-        named = [node for node in nodes_in(call.args[0].value) if isinstance(node, cst.BaseExpression)]
-        made = [*named, *(origin.node for node in named for origin in flow.origins(node, scope))]
+        made = [call.args[0].value]
+        for one in made:
+            named = [node for node in nodes_in(one) if isinstance(node, (cst.Name, cst.Attribute))]
+            found = (origin.node for node in named for origin in flow.origins(node, index.scope_of(node)))
+            made += [node for node in dict.fromkeys(found) if node in index.parents and node not in made]
         texts = [part.evaluated_value for one in made for part in nodes_in(one) if isinstance(part, cst.SimpleString)]
         words = {PurePath(word) for text in texts if isinstance(text, str) for word in text.split()}
         files = [PurePath(loop.file.source.shown) for loop in loops if loop.file.name]
