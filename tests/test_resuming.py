@@ -241,6 +241,12 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
         pytest.param(helped("pass", "leave_if_over({'epoch': epoch})"), id="a helper leaves by another number"),
         pytest.param(resumed("fit(state)").replace("def main", f"{FIT}def main"), id="weights that are made to fit"),
         pytest.param(resumed("first = state['epoch'] + 1"), id="a counter"),
+        pytest.param(
+            resumed(
+                "pass", "if state is not None:\n    if sys.argv[1:]:\n        evaluate(model)\n        return"
+            ).replace("    if os.path.exists", "    state = None\n    if os.path.exists"),
+            id="an evaluation of what is there, by an option",
+        ),
         pytest.param(resumed("best = state['best']", ended="if acc > best:\n    best = acc"), id="the best so far"),
         pytest.param(resumed("stopper.load_state_dict(state['stopper'])"), id="stops nothing"),
         pytest.param(

@@ -107,7 +107,9 @@ class _Loaded:
                 continue  # the training follows, or would but for an end of the process
             told: list[cst.CSTNode] = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
             told += [node.test] if isinstance(node, cst.Assert) else []
-            if error:
+            if not error:
+                told = told[:1]  # the innermost says why: what evaluates a checkpoint leaves by an option, not by that
+            else:
                 parts = [part for test in told for part in named_in(test)]
                 told = [part for part in parts if flow.member(dotted(part) or "", here.scope) in begun]
             if any(self._is_loaded(part, here) for part in told):
