@@ -599,7 +599,7 @@ def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[S
 def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = "") -> list[Scope]:
     """Return the functions below the epoch loop that know a variable; of an attribute, those that set it, if any do.
 
-    Those that only get it, as to log or save it, count where none makes it, and not where one of them hands it on.
+    Those that only get it, as to log or save it, count where none makes or returns it, and none of them hands it on.
 
     Args:
         owner: the name of the only one that is meant, "" for any.
@@ -608,7 +608,9 @@ def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = 
     knowing = [f for f in running if name.partition(".")[0] in f.names and not is_of_optimizer(flow, f)]
     if "." not in name:
         handed = {flow.called(call) for f in knowing for call in index.calls_of(f) if _hands_on(flow, call, name)}
-        return [f for f in knowing if index.bound([name], f)] or [f for f in knowing if f not in handed]
+        others = [f for f in knowing if f not in handed]
+        making = [f for f in others if any(mentions(value, [name]) for value in index.returned(f))]
+        return [f for f in knowing if f in making or index.bound([name], f)] or others
     given = [b for b in (*index.bindings, *index.items) if b.target.partition("[")[0] == name]
     setting = {b.statement.scope for b in given}
     own = loop.scope.enclosing_class is not None

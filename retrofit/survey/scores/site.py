@@ -14,7 +14,7 @@ from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import end_of
-from retrofit.survey.loops import VALIDATES, head, passing_over, turns_begun_by
+from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, last_of, mentions, names_in, receiver
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
@@ -104,7 +104,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     anew = direct or again or any(maker.order > outer.last for maker in makers)
     early = [] if anew or turns else [part for part in passing if _some_end_there(index, flow, outer, part)]
     passing = [part for part in passing if part not in early]
-    behind = [] if direct else _ending_behind(index, flow, loop, outer)
+    noting = index.scope_of(candidate.node) if kept is not None and kept.noted else None
+    behind = [] if direct else _ending_behind(index, flow, loop, outer, noting)
     before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, behind))
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
     ending = [] if anew else behind
@@ -552,13 +553,20 @@ def _only_calls(statement: Statement) -> bool:
     return len(called) == len(parts) and not any(call.args for call in called)
 
 
-def _ending_behind(index: Index, flow: Flow, loop: EpochLoop, place: Statement) -> list[Statement]:
+def _ending_behind(
+    index: Index, flow: Flow, loop: EpochLoop, place: Statement, noting: Scope | None
+) -> list[Statement]:
     """Return what ends the training behind a place, on all ranks: a number of steps, an option, an early stopping.
 
     It may do so in the first turn, whose score is the only one then, and by another measure than the score, of which
     that turn's may be the best.
+
+    Args:
+        noting: the function that notes the score, if one does: what it notes again on the way, of a test, would count.
     """
     behind = [part for part in map(index.statement, loop.leaving) if any(one in part.path for one in place.following)]
+    steps = {part: next(one for one in place.following if one in part.path) for part in behind}
+    behind = [part for part in behind if noting not in called_in(index, flow, steps[part])]
 
     def ends(part: Statement) -> bool:
         tests = [test for test, _ in index.guards(part.node) if loop.statement in index.statement(test).path[:-1]]
