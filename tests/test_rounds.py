@@ -226,7 +226,8 @@ def test_a_structure_is_trained_through_all_stages(tmp_path: Path) -> None:
     head, _, rest = DDP.partition(LOOP)
     body, _, after = rest.partition(END)
     text = (
-        f"{head}    for stage in range(2):\n{indent(LOOP + body, 4 * ' ')}        print('stage', stage)\n{END}{after}"
+        f"{head}    for stage in range(2):\n{indent(LOOP + body, 4 * ' ')}"
+        f"        if dist.get_rank() == 0:\n            print('stage', stage)\n{END}{after}"
     )
     result = train(tmp_path, swapped(text, ("default=5", "default=3")))
     assert [values(one, "epoch") for one in rounds(result)] == [[*"012012"], [*"012012"]]
@@ -244,7 +245,8 @@ def test_the_scripts_own_end_is_the_rounds(leaves: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rehearse", ["0", "1"])
 def test_a_script_that_ends_by_itself_before_its_first_score_is_told(rehearse: str, tmp_path: Path) -> None:
-    text = swapped(DDP, (PRINTED, f"{PRINTED}        if os.path.exists(__file__):\n            return\n"))
+    measured = "        acc = validate(model, epoch)\n"
+    text = swapped(DDP, (measured, f"        if os.path.exists(__file__):\n            return\n{measured}"))
     result = train(tmp_path, text, REHEARSE=rehearse)
     assert result.returncode == 1, shown(result)
     told = "The script has ended its training by itself, without a validation score in this round: train longer"
