@@ -10,6 +10,7 @@ import atexit
 import builtins
 import contextlib
 import copy
+import errno
 import functools
 import importlib.util
 import io
@@ -951,6 +952,26 @@ def test_the_files_of_a_folder_come_back_into_one_of_its_name(
     assert held("out/best.pt", "out/last.pt", "PAI/others/out/last.pt") == [1, None, 2]
     assert "cannot be moved" not in capsys.readouterr().out
     assert not os.path.exists("PAI/files")
+
+
+def test_what_cannot_be_set_aside_in_the_end_is_not_lost(
+    training: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    def replace(source: str, target: str, own: Any = os.replace) -> None:
+        if "others" in target:
+            raise OSError(errno.EIO, "bad disk")
+        own(source, target)
+
+    torch.save(1, "own.pt")
+    end_round(training, 0.4)
+    monkeypatch.setattr(os, "replace", replace)
+    torch.save(2, "last.pt")
+    training._pai.structures = [{"best": 0.5, "kept": True}]
+    training._pai_end_with_files(complete=True)
+    assert "PAI/files/own.pt cannot be moved" in capsys.readouterr().out
+    assert held("PAI/files/own.pt", "last.pt") == [1, 2]
 
 
 @pytest.mark.parametrize("last", ["kept", "dropped", "dropped, with a worse one before"])

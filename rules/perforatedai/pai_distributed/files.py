@@ -348,34 +348,33 @@ def _pai_bring_to_last_folder(aside: dict[str, float], here: dict[str, None], be
 
 
 def _pai_bring_files_back(here: dict[str, None], newest: float) -> None:
-    aside, back, left = _pai_aside(), [], False
+    aside, back, others, left = _pai_aside(), list[str](), dict[str, None](), False
     best = functools.reduce(_pai_better, aside.values(), newest)
-    final = {} if newest != best else here
-    others = [
-        path
-        for path, one in aside.items()
-        if one != best and path not in final and _pai_set_other_aside(_pai_place_for(path), path)
-    ]
-    for path in (path for path, one in aside.items() if one == best):
+    final = here if newest == best else {}
+    for path, one in sorted(aside.items(), key=lambda known: known[1] == best):  # last, as a folder takes all with it
         place = _pai_place_for(path)
-        made_anew = os.path.isdir(place) and os.path.isdir(path)  # what it holds comes by itself
-        gone = newest != best or path not in here or not os.path.lexists(path)
-        if gone and os.path.lexists(place) and not made_anew:
+        if not os.path.lexists(place) or (path in final and (one != best or os.path.lexists(path))):
+            continue
+        if one != best and _pai_set_other_aside(place, path):
+            others[path] = None
+        elif one != best:
+            left = left or os.path.isfile(place)
+        elif not (os.path.isdir(place) and os.path.isdir(path)):  # it is made anew: what it holds comes by itself
             left = not _pai_move(place, path) or left
             back.append(path)
     if newest != best:
         own = _pai_bring_to_last_folder(aside, here, best) | {*back}
-        others += [path for path in here if path not in own and _pai_set_other_aside(path, path)]
-    others = list(dict.fromkeys(others))
+        others |= dict.fromkeys(path for path in here if path not in own and _pai_set_other_aside(path, path))
     if back:
         _pai_say(
             f"What an earlier round has saved ({os.path.relpath(back[0])}{', ...' if back[1:] else ''}) is back in its "
             "place: the last one has saved none of that name, or had no better score"
         )
     if others:
+        first, *more = map(os.path.relpath, others)
         place = os.path.relpath(os.path.join(_pai_folder(), "others"))
         _pai_say(
-            f"{os.path.relpath(others[0])}{', ...' if others[1:] else ''}: of what the script has saved, these "
+            f"{first}{', ...' if more else ''}: of what the script has saved, these "
             f"({len(others)}) are of other structures than the final one, which has saved none of their names: they "
             f"are set aside in {place}"
         )
