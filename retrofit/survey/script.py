@@ -219,9 +219,8 @@ def survey(
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
     numbers = Numbers(flow)
-    script.numbers = sorted(
-        numbers.found(script.wrappers), key=lambda one: one.source == "job"
-    )  # which is told, where others ask
+    found = numbers.found(script.wrappers)
+    script.numbers = sorted(found, key=lambda one: one.source == "job")  # which is told, where others ask
     script.other_gpu = numbers.other_gpu()
     reached: Collection[Scope] = reachable(index, flow)
     reached = reached if _train(reached, flow) else index.scopes

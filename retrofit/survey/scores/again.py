@@ -18,7 +18,7 @@ from retrofit.survey.scores.validation import validated_variables
 from retrofit.survey.scores.values import root_of, target_node
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
-from retrofit.survey.sites.score import Score, conjuncts
+from retrofit.survey.sites.score import Score, written_conjuncts
 
 
 def measured_again(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> list[Candidate]:
@@ -94,6 +94,6 @@ def _trains_on(loop: EpochLoop, first: Statement, last: Statement) -> bool:
 
 def _either(first: str, last: str) -> str:
     """Return the code of what holds where one of two conditions does, alone where the other holds only with it."""
-    if {*conjuncts(last)} <= {*conjuncts(first)}:
+    if {*written_conjuncts(last)} <= {*written_conjuncts(first)}:
         return last
-    return first if {*conjuncts(first)} <= {*conjuncts(last)} else f"({first}) or ({last})"
+    return first if {*written_conjuncts(first)} <= {*written_conjuncts(last)} else f"({first}) or ({last})"

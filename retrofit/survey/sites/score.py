@@ -205,7 +205,7 @@ class Score(Site):
     def only_alone(self) -> str:
         """The part of the condition that holds only where no other process trains, "" for none."""
         alone = re.compile(r"[\w.]*(rank == -1|world_size (==|<=) 1)")
-        return next((one for one in conjuncts(self.condition) if alone.fullmatch(one)), "")
+        return next((one for one in written_conjuncts(self.condition) if alone.fullmatch(one)), "")
 
     @property
     def captured(self) -> bool:
@@ -259,7 +259,7 @@ def answer_for(expression: str, direction: str) -> str:
     return f"--metric {quoted} --mode {direction or 'max or min'}"
 
 
-def conjuncts(condition: str) -> list[str]:
+def written_conjuncts(condition: str) -> list[str]:
     """Return the code of the parts that must all hold where a condition does, "" being none; as Python writes them."""
     if not condition:
         return []
