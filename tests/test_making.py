@@ -1184,3 +1184,61 @@ def test_a_part_that_the_training_holds_out_of_its_batch_is_a_validations(
     batch = f"    for graph in loader:\n        {learnt}\n        acc = {measured}\n"
     (score,) = survey_of(f"{before}{batch}    if acc{rest.partition('    if acc')[2]}").scores
     assert (score.expression, score.made) == ("acc", made)
+
+
+#: An object that trains and validates, and gathers its measures by names that only the run knows.
+NAMED_MEASURES = """
+class Restorer:
+    def __init__(self):
+        self.net = torch.nn.DataParallel(Net())
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=0.1)
+
+    def feed(self, batch):
+        self.x, self.y = batch[0].cuda(), batch[1].cuda()
+
+    def optimize(self):
+        self.optimizer.zero_grad()
+        self.output = self.net(self.x)
+        loss = criterion(self.output, self.y)
+        loss.backward()
+        self.optimizer.step()
+
+    def test(self):
+        self.net.eval()
+        with torch.no_grad():
+            self.output = self.net(self.x)
+        self.net.train()
+
+    def validation(self, loader):
+        if rank == 0:
+            return self.measured(loader)
+        return None
+
+    def measured(self, loader):
+        if not hasattr(self, 'results'):
+            self.results = {name: 0 for name in options['measures'].keys()}
+        self.results = {name: 0 for name in self.results}
+        for batch in loader:
+            self.feed(batch)
+            self.test()
+            for name in options['measures']:
+                self.results[name] += measures[name](self.output, self.y)
+            del self.output
+        for name in self.results:
+            self.results[name] /= len(loader)
+        return self.results['psnr']
+
+model, steps = Restorer(), 0
+for epoch in range(99):
+    for batch in loader:
+        steps += 1
+        model.feed(batch)
+        model.optimize()
+        if steps % 50 == 0:
+            psnr = model.validation(held_out)
+"""
+
+
+def test_an_item_is_made_by_what_is_given_to_items_by_keys_of_the_run() -> None:
+    (score,) = survey_of(NAMED_MEASURES).scores
+    assert (score.expression, score.made) == ("psnr", "evaluated")

@@ -25,6 +25,7 @@ from retrofit.survey.nodes import (
     method_name,
     names_in,
     nodes_in,
+    parted,
     receiver,
     unquoted,
     wholes_of,
@@ -102,6 +103,12 @@ class Making:
         self._bound: dict[str, list[Binding]] = {}
         for binding in (*index.bindings, *index.items):
             self._bound.setdefault(unquoted(binding.target), []).append(binding)
+        #: Items by keys that only the run knows, `results[name]`, of each collection.
+        self._at_some_key: dict[str, set[str]] = {}
+        for target in self._bound:
+            holder, keys = parted(target)
+            if keys and not keys[0].startswith("'") and not keys[0].isdecimal():
+                self._at_some_key.setdefault(holder, set()).add(target)
         #: What a function tells by a condition: `is_train = optimizer is not None`.
         self._flags: dict[Scope, list[Binding]] = {}
         conditions = (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation, cst.Name)
@@ -243,6 +250,8 @@ class Making:
             if items:
                 return {kind for one in items for kind in self._of_binding(one, frame, keys[end:])}
         found = self._passed(name, at, frame, keys)
+        for target in self._at_some_key.get(name, ()) if keys else ():
+            found |= {kind for one in self._given(target, at, frame) for kind in self._of_binding(one, frame, keys[1:])}
         for whole in wholes_of(name):
             for binding in self._given(whole, at, frame):
                 found |= self._of_binding(binding, frame, keys if whole == name else ())
