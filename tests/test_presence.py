@@ -380,6 +380,8 @@ def test_in_a_function_too_what_some_ranks_alone_fill_is_read_on_these(ranks: st
     [
         ("log.update(epoch=epoch)", True),
         ("log.update({'epoch': epoch}, at=now())", True),
+        ("log['epoch'] = epoch", True),
+        ("log['acc'] = evaluate(model)", False),
         ("log.update(acc=evaluate(model))", False),
         ("log.update(**evaluate(model))", False),
         ("log.update(evaluate(model))", False),
