@@ -45,6 +45,23 @@ def test_what_a_better_score_gives_is_kept_for_what_reads_it_after_the_loop(
     assert score.kept_for_end == kept
 
 
+@pytest.mark.parametrize(
+    ("noted", "after", "kept"),
+    [
+        ("files.append(path)", "average(files)", ["files"]),
+        ("heapq.heappush(files, (acc, path))", "average(files)", ["files"]),
+        ("files[path] = acc", "average(files)", ["files"]),
+        ("files.append(path)", "pass", []),
+        ("files.append(acc)", "print(files)", []),
+        ("files.append(epoch)", "print(files)", []),
+    ],
+)
+def test_what_names_the_checkpoints_of_the_loop_is_kept_with_them(noted: str, after: str, kept: list[str]) -> None:
+    epoch = f"{TAKEN}pass\npath = f'{{epoch}}.pt'\ntorch.save(model.state_dict(), path)\n{noted}"
+    scores = survey_of(script(epoch, "import heapq\nbest, files = 0, []", after)).scores
+    assert [score.kept_for_end for score in scores] == [kept]
+
+
 def test_what_another_branch_beside_an_elif_gives_is_not_kept_with_the_best() -> None:
     better, worse = "    best, when = acc, epoch\n", "    bad += 1"
     epoch = f"acc = validate(model)\nif best is None:\n{better}elif acc > best:\n{better}else:\n{worse}"

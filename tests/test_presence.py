@@ -373,3 +373,24 @@ def test_in_a_function_too_what_some_ranks_alone_fill_is_read_on_these(ranks: st
     (score,) = survey_of(text, "validate:meter.mean()['acc']", "max").scores
     assert score.kept is not None
     assert score.kept.present == guard
+
+
+@pytest.mark.parametrize(
+    ("later", "guarded"),
+    [
+        ("log.update(epoch=epoch)", True),
+        ("log.update({'epoch': epoch}, at=now())", True),
+        ("log['epoch'] = epoch", True),
+        ("log['acc'] = evaluate(model)", False),
+        ("log.update(acc=evaluate(model))", False),
+        ("log.update(**evaluate(model))", False),
+        ("log.update(evaluate(model))", False),
+        ("log.update({'epoch': epoch, **evaluate(model)})", False),
+    ],
+)
+def test_what_gives_a_dict_other_items_does_not_fill_the_one_that_is_read(
+    tmp_path: Path, later: str, guarded: bool
+) -> None:
+    epoch = f"log = {{}}\nif rank == 0:\n    log.update(evaluate(model))\n{later}\nprint(log)"
+    new = rewritten(plan_of(tmp_path, script(epoch), Options(metric="log['acc']", mode="max")))
+    assert (f"{_CALL}log['acc'], model)" not in new) is guarded

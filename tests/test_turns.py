@@ -42,6 +42,28 @@ def of_sets(model):
     return {'acc': acc}
 
 
+def of_appended(model):
+    outs = labels = None
+    for x, y in held_out:
+        out = model(x)
+        if outs is None:
+            outs, labels = out, y
+        else:
+            outs, labels = torch.cat([outs, out]), torch.cat([labels, y])
+    return error(outs, labels)
+
+
+def of_another_kind(model):
+    loss = None
+    for x, y in held_out:
+        out = model(x)
+        if binary:
+            loss = criterion(out, y)
+        else:
+            loss = error(out, y)
+    return loss
+
+
 def added_up(model):
     total = 0
     for number, (x, y) in enumerate(held_out):
@@ -229,6 +251,7 @@ def last_in(epoch: str) -> str:
     ("epoch", "loop"),
     [
         pytest.param(f"loss = last_batch(model){BEST}", "for x, y in held_out:", id="a function's last batch"),
+        pytest.param(f"loss = of_another_kind(model){BEST}", "for x, y in held_out:", id="in branches"),
         pytest.param(
             "stats = of_late_limits(model)\nbest = max(best, stats['acc'])",
             "for limit in range(1, 10):",
@@ -296,7 +319,7 @@ def test_a_score_of_the_last_turn_alone_is_told(epoch: str, loop: str) -> None:
             pytest.param(f"loss = {name}(model){BEST}", id=name)
             for name in (
                 "added_up", "so_far", "of_meter", "of_meter_elsewhere", "of_list", "running", "one_batch", "named",
-                "counted",
+                "counted", "of_appended",
             )
         ),
         *(

@@ -11,7 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, mentions, method_name, nodes_in, receiver, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.values import bare_of, only_begins, variable_of, way_to_root, written
+from retrofit.survey.scores.values import bare_of, items_given, only_begins, variable_of, way_to_root, written
 
 #: Methods by which a collection or a meter takes in a value, and by which it begins anew.
 FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
@@ -74,7 +74,7 @@ class Filling:
             takes_in = (
                 method.endswith("_") if self._plain else method in FILLS or (told and not self._empties(call, names))
             )
-            return takes_in and method not in EMPTIES
+            return takes_in and method not in EMPTIES and not self._gives_others(call, held, names)
         if self._plain:
             return False
         function = self._flow.called(call)
@@ -84,6 +84,18 @@ class Filling:
         scope = self._index.scope_of(call)
         own |= {one for one in names if self._flow.variable(one, function) == self._flow.variable(one, scope)}
         return bool(own) and self._filled_in(function, own, seen | {function})
+
+    def _gives_others(self, call: cst.Call, held: cst.BaseExpression, names: set[str]) -> bool:
+        """Whether a dict is given other items than the one that is read, `log.update(epoch=3)`."""
+        whole = f"{unquoted(written(self._index, held))}["
+        read = {one.removeprefix(whole).partition("]")[0] for one in names if one.startswith(whole)}
+        dicts = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+        parts = [part for one in dicts for part in (one.elements if isinstance(one, cst.Dict) else [None])]
+        keys = [part.key if isinstance(part, cst.DictElement) else None for part in parts]
+        told = not any(arg.star for arg in call.args) and all(isinstance(key, cst.SimpleString) for key in keys)
+        given = {unquoted(key) for arg in call.args for key, _ in items_given(self._index, arg)}
+        written_out = method_name(call) == "update" and told and all(one[:1] == "'" for one in read)
+        return written_out and bool(read and given) and read.isdisjoint(given)
 
     def _empties(self, call: cst.Call, names: set[str]) -> bool:
         """Whether an object's own method lets begin anew what it works the expression out of."""

@@ -16,6 +16,7 @@ from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in
 from retrofit.survey.order import runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
+from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.handed_on import bests_returned
 from retrofit.survey.scores.values import element_of, in_loop
 from retrofit.survey.scores.words import Candidate
@@ -74,6 +75,32 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     read = [(name, scope) for name, scope in kept if name and _is_read(flow, loop, afterwards, name, scope)]
     yield from read
     yield from (one for one in _looked_up(flow, loop, afterwards, read) if one not in read)
+    files = [(name, loop.scope) for name in dict.fromkeys(_with_files(index, loop))]
+    yield from (one for one in files if one not in read and _is_read(flow, loop, afterwards, *one))
+
+
+def _with_files(index: Index, loop: EpochLoop) -> Iterator[str]:
+    """Yield what the loop notes the names of its checkpoints in: `kept.append(path)`, `heappush(kept, (acc, path))`.
+
+    In the end there are the best round's files, which another round's names need not fit.
+    """
+
+    def here(node: cst.CSTNode) -> bool:
+        return index.scope_of(node) is loop.scope and in_loop(index, loop, node)
+
+    saves = [call.args[1].value for call in index.calls_to("torch.save") if here(call) and call.args[1:]]
+    paths = {dotted(path) or "" for path in saves} & {b.target for b in index.bound_in(loop.statement)}
+    pushed = [(call, call.args[0].value) for call in index.calls_to("heapq.heappush") if call.args[1:]]
+    for call, held in (*index.method_calls(*FILLS), *pushed):
+        given = [arg.value for arg in call.args if arg.value is not held]
+        if here(call) and dotted(held) and any(mentions(value, paths) for value in given):
+            yield dotted(held) or ""
+    for item in index.items:  # `scores[path] = acc`
+        name, _, key = item.target.partition("[")
+        if here(item.statement.node) and (
+            key.removesuffix("]") in paths or (item.value and mentions(item.value, paths))
+        ):
+            yield name
 
 
 def _looked_up(

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts
-from retrofit.survey.nodes import dotted, leaves, method_name, names_in, nodes_in
+from retrofit.survey.nodes import dotted, leaves, method_name, names_in, nodes_in, unquoted
 from retrofit.survey.ranks import condition, of_some
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.filling import FILLS, Filling
@@ -72,6 +72,9 @@ def _fills(flow: Flow, node: cst.BaseExpression, made: Statement) -> list[cst.Ca
     if not all(still_empty(index, one) for value in given for one in _returned(flow, value)):
         return []  # it has something in it to begin with
     items = [b for b in index.items if b.statement.scope is made.scope and b.target.partition("[")[0] in filling.names]
+    own, constant = unquoted(written(index, bare_of(node))), re.compile(r"[^\[]*\['\w+'\]")
+    if constant.fullmatch(own):  # which an item by another constant key is not
+        items = [b for b in items if unquoted(b.target) == own or not constant.fullmatch(unquoted(b.target))]
     if any(b.statement.order >= since for b in items):
         return []  # it is not by calls alone
     calls = [one for one in index.calls_of(made.scope) if index.statement(one).order >= since]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.conditions import argument_of, holds_with
 from retrofit.survey.counters import carries_on, changes
 from retrofit.survey.flow import Flow
@@ -88,7 +89,7 @@ class Turns:
         if binding.value is None:
             return bool(changes(binding))
         inside = [b for b in self._index.bound_in(loop) if b.statement.scope is loop.scope]
-        waiting, seen = [*names_in(binding.value, called=False), *_held(binding.value)], set[str]()
+        waiting, seen = [binding.target, *names_in(binding.value, called=False), *_held(binding.value)], set[str]()
         while waiting:
             name = waiting.pop()
             if name in seen:
@@ -96,7 +97,10 @@ class Turns:
             seen.add(name)
             wholes = wholes_of(name)
             bound = [b for b in inside if b.target.partition("[")[0] in wholes]
-            begun = [b for b in bound if b.target in wholes and not carries_on(b)]
+            going_on = [b.statement for b in bound if carries_on(b)]
+            begun = [b for b in bound if b.target in wholes and b.statement not in going_on]
+            # A first turn begins what the others add to: `if all is None: all = out` and `else: all = cat([all, out])`.
+            begun = [b for b in begun if not any(exclude_each_other(b.statement, one) for one in going_on)]
             if not begun and (bound or any(self._adds(call, whole) for call in self._calls(loop) for whole in wholes)):
                 return True
             waiting += [more for b in begun if b.value for more in (*names_in(b.value, called=False), *_held(b.value))]

@@ -135,7 +135,7 @@ def part_of(index: Index, value: cst.BaseExpression, item: cst.Subscript) -> cst
 def written_items(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:
     """Return the code of the keys, and the items, of a tuple, list or dictionary that is written out."""
     if isinstance(value, cst.Call) and is_dict(index, value):
-        return [part for arg in value.args for part in _items_given(index, arg)]
+        return [part for arg in value.args for part in items_given(index, arg)]
     if isinstance(value, cst.Dict):
         pairs = [element for element in value.elements if isinstance(element, cst.DictElement)]
         return [(index.source.code(pair.key), pair.value) for pair in pairs]
@@ -144,7 +144,7 @@ def written_items(index: Index, value: cst.BaseExpression) -> list[tuple[str, cs
     return []
 
 
-def _items_given(index: Index, arg: cst.Arg) -> list[tuple[str, cst.BaseExpression]]:
+def items_given(index: Index, arg: cst.Arg) -> list[tuple[str, cst.BaseExpression]]:
     """Return the same of an argument of which a dictionary is made: `f1=x`, `{"f1": x}`, `[("f1", x)]`."""
     if arg.keyword is not None:
         return [(repr(arg.keyword.value), arg.value)]
