@@ -27,13 +27,19 @@ TAKEN = "acc = validate(model)\nif acc > best:\n    best = acc\n    "
             ["when", "log"],
             id="what is looked up by the turn",
         ),
+        pytest.param("log = {'test': []}", "log['test'].append(acc)", "print(max(log['test']))", ["log"], id="a list"),
+        pytest.param("log = [0.0] * epochs", "log[epoch] = acc", "print(max(log))", ["log"], id="a list, by items"),
+        pytest.param("log = np.zeros(9)", "log[epoch] = acc", "np.save(path, log)", ["log"], id="an array"),
         pytest.param(
-            "when, log = 0, []", "when = epoch\nlog.append(epoch)", "print(when, log)", ["when"], id="what is not"
+            "log = []", "pass\nlog = []\nlog.append(acc)", "print(log)", [], id="a list of the last turn alone"
         ),
+        pytest.param("log = Log()", "log.update(acc)", "print(log)", [], id="an object of whatever kind"),
         pytest.param("", "when = epoch", "print(best, when)", ["best"], id="without a value before"),
         pytest.param("when = 0", "when = epoch\nwhen = 2", "print(when)", [], id="with another value in each turn"),
         pytest.param("state = None", "state = model.state_dict()", "torch.save(state, path)", ["state"], id="weights"),
-        pytest.param("told = {}", "told['at'] = epoch", "print(best, told)", ["best"], id="an item, not there yet"),
+        pytest.param(
+            "told = {}", "told['at'] = epoch", "print(best, told)", ["best", "told"], id="an item, not there yet"
+        ),
         pytest.param("file = None", "file = open(path)", "with open(path) as file: pass", [], id="made anew there"),
         pytest.param("when = 0", "when = epoch", "def tell(): print(when)\ntell()", ["when"], id="of a function"),
     ],
@@ -52,8 +58,6 @@ def test_what_a_better_score_gives_is_kept_for_what_reads_it_after_the_loop(
         ("heapq.heappush(files, (acc, path))", "average(files)", ["files"]),
         ("files[path] = acc", "average(files)", ["files"]),
         ("files.append(path)", "pass", []),
-        ("files.append(acc)", "print(files)", []),
-        ("files.append(epoch)", "print(files)", []),
     ],
 )
 def test_what_names_the_checkpoints_of_the_loop_is_kept_with_them(noted: str, after: str, kept: list[str]) -> None:

@@ -13,7 +13,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, turns_begun_by
 from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in, wholes_of
-from retrofit.survey.order import runs_always
+from retrofit.survey.order import first_values, runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
 from retrofit.survey.scores.filling import FILLS
@@ -21,6 +21,12 @@ from retrofit.survey.scores.handed_on import bests_returned
 from retrofit.survey.scores.values import element_of, in_loop
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
+
+#: What makes a collection or an array, by full names.
+_COLLECTIONS = {
+    *("list", "dict", "set", "collections.defaultdict", "collections.OrderedDict", "collections.Counter"),
+    *("collections.deque", "numpy.zeros", "numpy.ones", "numpy.empty", "torch.zeros", "torch.ones", "torch.empty"),
+}
 
 
 def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[list[str], str]:
@@ -74,53 +80,41 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
         kept += [one for one in _handed_back(flow, loop, name, scope) if one not in kept]
     read = [(name, scope) for name, scope in kept if name and _is_read(flow, loop, afterwards, name, scope)]
     yield from read
-    yield from (one for one in _looked_up(flow, loop, afterwards, read) if one not in read)
-    files = [(name, loop.scope) for name in dict.fromkeys(_with_files(index, loop))]
-    yield from (one for one in files if one not in read and _is_read(flow, loop, afterwards, *one))
+    gathered = ((name, loop.scope) for name in _gathered(flow, loop))
+    yield from (one for one in gathered if one not in read and _is_read(flow, loop, afterwards, *one))
 
 
-def _with_files(index: Index, loop: EpochLoop) -> Iterator[str]:
-    """Yield what the loop notes the names of its checkpoints in: `kept.append(path)`, `heappush(kept, (acc, path))`.
+def _gathered(flow: Flow, loop: EpochLoop) -> Iterator[str]:
+    """Yield what the loop fills turn by turn: `history["test"].append(acc)`, `heappush(kept, (acc, path))`.
 
-    In the end there are the best round's files, which another round's names need not fit.
+    Later code takes its best, looks it up by the best epoch's number, or finds there the names of files, which in the
+    end are the best round's.
     """
-
-    def here(node: cst.CSTNode) -> bool:
-        return index.scope_of(node) is loop.scope and in_loop(index, loop, node)
-
-    saves = [call.args[1].value for call in index.calls_to("torch.save") if here(call) and call.args[1:]]
-    paths = {dotted(path) or "" for path in saves} & {b.target for b in index.bound_in(loop.statement)}
-    pushed = [(call, call.args[0].value) for call in index.calls_to("heapq.heappush") if call.args[1:]]
-    for call, held in (*index.method_calls(*FILLS), *pushed):
-        given = [arg.value for arg in call.args if arg.value is not held]
-        if here(call) and dotted(held) and any(mentions(value, paths) for value in given):
-            yield dotted(held) or ""
-    for item in index.items:  # `scores[path] = acc`
-        name, _, key = item.target.partition("[")
-        if here(item.statement.node) and (
-            key.removesuffix("]") in paths or (item.value and mentions(item.value, paths))
-        ):
+    index = flow.index
+    pushed = [(call, call.args[0].value) for call in index.calls_to("heapq.heappush") if call.args]
+    filled = [(index.statement(call), _holder(held)) for call, held in (*index.method_calls(*FILLS), *pushed)]
+    filled += [(item.statement, item.target.partition("[")[0]) for item in index.items]
+    inside = dict.fromkeys(name for at, name in filled if at.scope is loop.scope and loop.statement in at.path)
+    anew = {b.target for b in index.bindings if loop.statement in b.statement.path}
+    for name in [one for one in inside if one not in anew]:
+        begun = [b.value for b in first_values(index, flow, loop, name)]
+        if begun and all(value is not None and _is_collection(index, value) for value in begun):
             yield name
 
 
-def _looked_up(
-    flow: Flow, loop: EpochLoop, afterwards: list[tuple[cst.CSTNode, Scope]], kept: list[tuple[str, Scope]]
-) -> Iterator[tuple[str, Scope]]:
-    """Yield what the loop fills turn by turn, and later code looks up by what is kept: `history["test"][best_epoch]`.
+def _holder(node: cst.BaseExpression) -> str:
+    """Return the name of a collection of which an expression is an item, "" for what has none."""
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    return dotted(node) or ""
 
-    By another round's number it would be another round's, or none.
-    """
-    index = flow.index
-    filled = {b.target.partition("[")[0] for b in (*index.items, *index.appended) if loop.statement in b.statement.path}
-    for node, where in afterwards:
-        for one in nodes_in(node):
-            name: cst.CSTNode = one
-            while isinstance(name, cst.Subscript):
-                name = name.value
-            if isinstance(one, cst.Subscript) and where is loop.scope and dotted(name) in filled:
-                keys = [part for key in one.slice for part in named_in(key)]
-                if any(_names(flow, key, where, *whose) for key in keys for whose in kept):
-                    yield dotted(name) or "", where
+
+def _is_collection(index: Index, value: cst.BaseExpression) -> bool:
+    """Whether a value is a collection, or an array, and no object that is filled as one: `[0.0] * epochs`."""
+    if isinstance(value, cst.Call):
+        return index.qualified(value.func) in _COLLECTIONS
+    held = value.left if isinstance(value, cst.BinaryOperation) else value
+    return isinstance(held, (cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp))
 
 
 def _is_read(flow: Flow, loop: EpochLoop, afterwards: list[tuple[cst.CSTNode, Scope]], name: str, scope: Scope) -> bool:
