@@ -122,11 +122,6 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
         when=when,
         unlike=unlike,
-        early=[
-            EarlyEnd(node=part.node, index=index, leaves=part in ending, behind=part.order > report.last)
-            for part in (*early, *ending)
-            if part.order <= report.last or isinstance(last_of(part.node), cst.Return)
-        ],
         anchors={"report": report.node},
     )
     turning = in_each.node if in_each is not None else kept and kept.anchors.get("turn")
@@ -138,6 +133,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
     score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate)
+    score.early = [
+        end for part in (*early, *ending) if (end := _early_end(score, loop, outer, part, ending)) is not None
+    ]
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.anchors |= {"inner turn": turns[1].node} if turns[1:] else {}
     score.cut_off = cut_off_at(index, flow, outer, report, passing)
@@ -576,6 +574,35 @@ def _ending_behind(
         return not handles and not any(by_rank(index, flow, one, part) for one in shared)
 
     return [part for part in behind if ends(part)]
+
+
+def _early_end(
+    score: Score, loop: EpochLoop, place: Statement, part: Statement, ending: list[Statement]
+) -> EarlyEnd | None:
+    """Return how a turn that a statement ends hands its score over, None where it has done so by then."""
+    report, last = score.index.statement(score.anchors["report"]), last_of(part.node)
+    returns, behind = isinstance(last, cst.Return), part.order > report.last
+    if behind and not returns:
+        return None
+    begun = part
+    if part in ending and not isinstance(last, cst.Break):
+        begun = _begun_to_end(score.index, loop, place, part, score.kept_for_end)
+    return EarlyEnd(node=begun.node, index=score.index, leaves=part in ending, returns=returns, behind=behind)
+
+
+def _begun_to_end(index: Index, loop: EpochLoop, place: Statement, end: Statement, kept: list[str]) -> Statement:
+    """Return where the block begins that ends the training, but for what it saves of that turn or gives the best.
+
+    What else it does, it does for the end: it reads the best, loads its weights and tests them, or ends the group.
+    """
+    if end in place.siblings:
+        return end
+    leaving = [*map(index.statement, loop.leaving), *turns_begun_by(index, loop.statement)]
+    for early in end.preceding:
+        gives = any(bound.target in kept for bound in index.bound_in(early))
+        if gives or saves(index, early) or any(early in part.path for part in leaving):
+            return early.following[0]
+    return end.siblings[0]
 
 
 def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:
