@@ -3359,6 +3359,37 @@ def test_the_initialisation_takes_one_devices_share_of_what_has_a_row_for_each(
 
 
 @pytest.mark.parametrize(
+    ("visible", "repeated", "split"),
+    [("0,1", 2, True), ("0,1,2,3", 4, True), ("0,1", 1, False), ("0,1", 4, False), ("0", 2, False)],
+    ids=["two", "four", "once", "crops", "one seen"],
+)
+def test_the_initialisation_gives_each_share_what_is_repeated_for_each_gpu(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, visible: str, repeated: int, split: bool
+) -> None:
+    """All images with a share of the captions on each GPU: together they make a square of scores."""
+    import torch
+
+    class Pairs(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = torch.nn.Linear(3, 3)
+
+        def forward(self, images: Any, captions: Any) -> Any:
+            return captions["words"] @ self.head(images).T, (len(images), captions["words"][:, 0])
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    images, captions = torch.randn(4, 3), torch.randn(4, 3)
+    model = Pairs()
+    scores, (count, firsts) = helper.on_one_device(model)(images.repeat(repeated, 1), {"words": captions})
+    assert (scores.shape, count) == ((4, 4) if split else (4, 4 * repeated), 4 if split else 4 * repeated)
+    assert torch.allclose(scores[:, :4], captions @ model.head(images).T)
+    assert torch.equal(firsts, captions[:, 0])
+    scores.sum().backward()
+    assert model.head.weight.grad is not None
+
+
+@pytest.mark.parametrize(
     ("rows", "weights", "error"),
     [(8, [], ""), (8, [(2,)], ""), (8, [(3,)], "weight tensor"), (7, [], "batch_size"), (8, [(1, 3)], "weight tensor")],
     ids=["no such row", "a row of two classes", "rows that are no devices", "other rows", "one row"],
