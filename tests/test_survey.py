@@ -5328,6 +5328,7 @@ def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, 
     one = any(head in call for head in ("[args.fold]", "[0])", "range(k, k + 1)", "args.k - 1", "range(1)", "(3, 4)"))
     several = re.search(r"\n    main|main\S* for(?!.* if )", call) and not one
     assert bool(loop.repeats) == (bool(several) or staged)
+    assert bool(loop.goes_on) == staged
 
 
 # Arguments
