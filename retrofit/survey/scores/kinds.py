@@ -122,7 +122,9 @@ class Kinds:
 
     def _runs_as_written(self, function: Scope) -> bool:
         """Whether a function that is called is surely that one itself: no decorator's, and no heir's."""
-        plain = not isinstance(function.node, cst.FunctionDef) or not function.node.decorators
+        around = function.node.decorators if isinstance(function.node, cst.FunctionDef) else ()
+        made = [one.decorator.func if isinstance(one.decorator, cst.Call) else one.decorator for one in around]
+        plain = all(self._index.qualified(one) == "functools.wraps" for one in made)
         heirs = [c for c in self._index.scopes if c.kind == "class" and function.parent in self._flow.lineage(c)[1:]]
         return plain and not any(function.name in heir.inner for heir in heirs)
 
