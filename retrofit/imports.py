@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -139,6 +139,33 @@ def imports(path: Path, name: str, data: bytes, relative: bool = True, lent: boo
     if tree and MAY_IMPORT_LATE.search(data):
         for late in written_names(tree, name, path.name == "__init__.py"):
             yield from with_parents(late)
+
+
+def lacking(
+    path: Path, name: str, data: bytes, roots: list[Path], own: Mapping[str, tuple[Path, bytes]]
+) -> Iterator[tuple[int, str]]:
+    """Yield lines and modules that a file imports of a package of the project which has no such file.
+
+    What it tries to import it can do without, and a package may lend names, or put others in their places.
+
+    Args:
+        name: the file's own full name.
+        own: the files of the project's modules, with what they hold, by their full names. What one of these is a module
+            of is a package of the project.
+    """
+    tree = tree_of(data)
+    tries = [one for one in ast.walk(tree) if isinstance(one, ast.Try)] if tree else []
+    tried = {id(part) for one in tries for line in one.body for part in ast.walk(line)}
+    for node in _statements(tree, lent=False) if tree else ():
+        for module, _, _ in _imported(path, name, [node]) if id(node) not in tried else ():
+            package, _, last = module.rpartition(".")
+            begins, text = own.get(package, (None, b""))
+            folders = {file.parent for one, (file, _) in own.items() if package and one.rpartition(".")[0] == package}
+            folders |= {begins.parent} if begins is not None and begins.name == "__init__.py" else set()
+            there = any(file.partition(".")[0] == last for folder in folders for file in os.listdir(folder))
+            lends = b"__path__" in text or _LENDS.search(text)
+            if folders and not (lends or there or module in own or find_module(module, roots)):
+                yield getattr(node, "lineno", 0), module
 
 
 def lent_names(path: Path, name: str, data: bytes) -> dict[str, set[str]]:

@@ -149,7 +149,7 @@ def make_plan(
         message = f"is the library's own code, and left as it is. Where Python finds it before what is installed, \
 the script trains with that release of it; the recipe is for {recipe.history.latest}."
         begun = begun.noting([Problem(project.library, 0, 0, "RF039", message)])
-    begun = begun.noting(_other_release()).noting(_told(project))
+    begun = begun.noting(_other_release()).noting(_told(project)).noting(_lacking(project))
     try:
         return _plan(project, recipe, options, force, survey_only, company, told, begun)
     except EngineError as error:
@@ -171,6 +171,14 @@ def _told(project: Project) -> Iterator[Problem]:
         message = f"names modules that are imported by a name made at run time{more}: {', '.join(project.late)}. \
 They are read as if imported; one that trains and that no such file names is not rewritten: --module names all."
         yield Problem(project.told[0], 0, 0, "RF044", message)
+
+
+def _lacking(project: Project) -> Iterator[Problem]:
+    """Note what files import of the project that it does not have."""
+    for shown, line, module in project.lacking:
+        message = f"imports {module}, but the project's package has no such file: nothing is known of what is in it, \
+and what trains, evaluates or builds the model there is not rewritten. Put it there, and rewrite the script then."
+        yield Problem(shown, line, 1, "RF047", message)
 
 
 def _other_release() -> Iterator[Problem]:

@@ -20,6 +20,7 @@ from retrofit.imports import (
     find_module,
     folders_added,
     imports,
+    lacking,
     lent_names,
     names_asked,
     own_name,
@@ -92,6 +93,7 @@ class Project:
         told: how messages name the files of data that tell of them.
         offered: modules that wrap or train and that nothing is seen to import, where such an import may do so.
         settings: what files of settings say, where the script may read them.
+        lacking: modules that are imported of a package of the project that has no such file: by which file and line.
     """
 
     entry: Source
@@ -104,6 +106,7 @@ class Project:
     told: Sequence[str] = ()
     offered: Sequence[str] = ()
     settings: Settings = NO_SETTINGS
+    lacking: Sequence[tuple[str, int, str]] = ()
 
     @property
     def sources(self) -> list[Source]:
@@ -192,6 +195,7 @@ def load_project(
         told,
         offered,
         reading.settings(),
+        [*reading.lacking(modules)],
     )
 
 
@@ -296,6 +300,13 @@ class _Reading:
             self._parsed[name, file] = _Module(file, data, named, name, later, lent)
         self.files[name] = self._parsed[name, file]
         return self.files[name]
+
+    def lacking(self, modules: Collection[str]) -> Iterator[tuple[str, int, str]]:
+        """Yield where the script and some modules import what a package of the project has no file for."""
+        own = {name: (file.path, file.data) for name, file in self.files.items()}
+        for file in (self.main, *(self.files[name] for name in modules)):
+            for line, module in lacking(file.path, file.name, file.data, self.roots, own):
+                yield self._entry.shows(file.path), line, module
 
     def unreached(self, scripts: Collection[Path]) -> list[Path]:
         """Return the project's files that were not read, and may be scripts or lead from one to what was.

@@ -29,8 +29,8 @@ def stray(index: Index) -> Iterator[Problem]:
     for source in (file.source for file in index.files if SKIP.search(file.source.text)):
         places = filter(None, map(skipping, nodes_in(source.module)))
         used = {source.position(comment)[0] for comment in places}
-        for line, column in (one.start for one in comments(source.text) if SKIP.search(one.string)):
-            if line not in used:
+        for place, column in (one.start for one in comments(source.text) if SKIP.search(one.string)):
+            if (line := source.told(place)) not in used:
                 message = (
                     f"`{_COMMENT}` passes nothing over here. It stands at the end of a statement's last line, or of \
 the line that begins a block, as behind the colon of an `if`."
@@ -72,7 +72,8 @@ def offering(
 
 
 def _places(sites: list[Site], question: Problem) -> Iterator[str]:
-    for source, line in dict.fromkeys((one.file.source, _line(one)) for one in sites):
+    lines = [(one.file.source, one.file.source.told(_line(one))) for one in sites]
+    for source, line in dict.fromkeys(lines):
         yield f"line {line}" + ("" if source.shown == question.file else f" of {source.shown}")
 
 

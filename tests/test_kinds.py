@@ -498,3 +498,45 @@ def test_several_values_are_known_through_functions_that_hand_them_on() -> None:
         deep += f"def on{number}(net):\n    hits, n = {called}(net)\n    return hits, n\n\n"
     found = survey_of(script("accs, n = on2(model)\nif accs > best:\n    best = accs", f"{deep}best = 0"))
     assert [score.unfit[0] for score in found.scores] == ["several values"]
+
+
+GATHERS = """
+    from collections import defaultdict
+
+    def validate(net):
+        found = defaultdict(list)
+        for x, y in val_loader:
+            found["accs"].append(hit(net(x), y))
+        END
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        pytest.param("return found", "several values", id="as they are"),
+        pytest.param("return {name: mean(all) for name, all in found.items()}", "", id="a mean of each"),
+        pytest.param("for name in found:\n    found[name] = mean(found[name])\nreturn found", "", id="in its place"),
+        pytest.param("found['accs'] = mean(found['accs'])\nreturn found", "", id="of one"),
+        pytest.param("reduce(found)\nreturn found", "", id="by a function"),
+    ],
+)
+def test_an_item_that_begins_as_a_list_is_several_values(end: str, kind: str) -> None:
+    before = code(GATHERS).replace("END", end.replace("\n", "\n    "))
+    (score,) = survey_of(script("ret = validate(model)\nprint(ret['accs'])", before)).scores
+    assert score.unfit[0] == kind
+
+
+@pytest.mark.parametrize(
+    ("epoch", "kind"),
+    [
+        pytest.param("for acc in ret['accs']:\n    print(acc)", "several values", id="a loop"),
+        pytest.param("print([f'{acc:.3f}' for acc in ret['accs']])", "several values", id="a comprehension"),
+        pytest.param("for name in ret:\n    print(name, ret['accs'])", "", id="of what it is in"),
+        pytest.param("for acc in ret['accs']:\n    print(acc)\nret = other(ret)", "", id="given anew"),
+    ],
+)
+def test_what_the_epoch_loop_goes_through_is_several_values(epoch: str, kind: str) -> None:
+    text = script(f"ret = validate(model)\nprint(ret['accs'])\n{epoch}", "def validate(net):\n    return measure(net)")
+    (score,) = survey_of(text).scores
+    assert score.unfit[0] == kind

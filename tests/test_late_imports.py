@@ -16,7 +16,7 @@ from retrofit.plan import Plan, make_plan
 from retrofit.project import load_project
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from tests.helpers import code, recipe, refusal_of
+from tests.helpers import code, plan_of_project, recipe, refusal_of, script
 
 #: A trainer that wraps, has the epoch loop and asks for one answer at most.
 BASE = """
@@ -985,3 +985,27 @@ def test_a_function_that_nothing_is_seen_to_call_can_be_chosen(tmp_path: Path, m
         model == "train.model",
         model != "train.model",
     )
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "told"),
+    [
+        pytest.param([], "from parts.data import loader", True, id="missing"),
+        pytest.param([], "import parts.data.more as more", False, id="of a package that is not known"),
+        pytest.param(["parts/data.py"], "from parts.data import loader", False, id="there"),
+        pytest.param(["parts/data.pyx"], "from parts.data import loader", False, id="to be compiled"),
+        pytest.param(["parts/data/one.txt"], "from parts.data import loader", False, id="a folder"),
+        pytest.param([], "from parts import data", False, id="a name of a module, perhaps"),
+        pytest.param([], "from others.data import loader", False, id="installed, perhaps"),
+        pytest.param([], "try:\n    from parts.data import loader\nexcept ImportError:\n    pass", False, id="tried"),
+    ],
+)
+def test_a_module_that_a_package_of_the_project_lacks_is_told(
+    tmp_path: Path, files: list[str], line: str, told: bool
+) -> None:
+    for name in ("parts/__init__.py", "parts/nets.py", *files):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("import torch\n")
+    (tmp_path / "train.py").write_text(f"import parts.nets\n{line}\n{script('acc = evaluate(model)', 'best = 0')}")
+    found = [(note.file, note.line) for note in plan_of_project(tmp_path / "train.py").notes if note.code == "RF047"]
+    assert found == [("train.py", 2)] * told

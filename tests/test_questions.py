@@ -118,6 +118,8 @@ MEASURED = "if often():\n    val_loss = evaluate(model)\n    print(val_loss)\n"
 AROUND = ALL.replace(
     ALL[ALL.index(EPOCHS) :], f"for level in levels:\n{inner(EPOCHS + BATCHES + inner(inner(MEASURED)))}"
 )
+#: Loops around the epochs with an optimizer of their own each.
+FURTHER = ALL.replace(ALL[ALL.index(OPTIMIZER) :], f"for stage in stages:\n{inner(ALL[ALL.index(OPTIMIZER) :])}")
 
 
 def before(text: str, place: str = BUILT) -> tuple[str, str]:
@@ -930,9 +932,22 @@ QUESTIONS: dict[str, Question] = {
     "PAI104 11": Question(
         ((ALL, AROUND.replace("range(10)", "range(1)")),),
         {
-            "more turns": ((ALL, AROUND),),
-            "two turns": ((ALL, AROUND.replace("range(10)", "range(1, 3)")),),
+            "more turns": ((ALL, AROUND.replace("level", "seed")),),
+            "two turns": ((ALL, AROUND.replace("level", "seed").replace("range(10)", "range(1, 3)")),),
             "nothing around": ((EPOCHS, EPOCHS.replace("10", "1")),),
+        },
+    ),
+    "PAI104 12": Question(
+        ((ALL, FURTHER),),
+        {
+            "the same again": ((ALL, FURTHER.replace("stage", "seed")),),
+            "one of them": ((ALL, FURTHER.replace("in stages:", "in [stages[0]]:")),),
+            "stages of one optimizer": (
+                (
+                    ALL,
+                    ALL.replace(ALL[ALL.index(EPOCHS) :], f"for stage in stages:\n{inner(ALL[ALL.index(EPOCHS) :])}"),
+                ),
+            ),
         },
     ),
     "PAI105 1": Question(

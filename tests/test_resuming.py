@@ -174,6 +174,11 @@ def helped(taken: str, ended: str = "pass") -> str:
         ),
         pytest.param(resumed("if state['finished']:\n    sys.exit()"), "    sys.exit()", id="a flag says so"),
         pytest.param(
+            resumed("if state['finished']:\n    if dist.get_rank() == 0:\n        sys.exit()"),
+            "    sys.exit()",
+            id="a flag says so, and on a rank",
+        ),
+        pytest.param(
             resumed("stopper.load_state_dict(state['stopper'])", ended=STOPS), "stopper.load_state_dict", id="stopping"
         ),
         pytest.param(

@@ -1653,3 +1653,37 @@ def test_return_that_ends_the_training_is_its_end_for_the_caller_too(tmp_path: P
     handed = changed.index("report_validation_score(acc")
     assert handed < changed.index(ended)
     assert changed.count("report_validation_score(acc") == (2 if line else 1)
+
+
+@pytest.mark.parametrize(
+    ("block", "before", "after"),
+    [
+        pytest.param(
+            "dist.destroy_process_group()", "dist.destroy_process_group()", "return best", id="without a group"
+        ),
+        pytest.param(
+            "print(best)\nload(model)\nprint(evaluate(model))", "print(best)", "return best", id="other weights"
+        ),
+        pytest.param("save(model)\nprint(best)", "print(best)", "return best", id="it saves"),
+        pytest.param("best = max(best, acc)\nprint(best)", "print(best)", "return best", id="a best of its own"),
+        pytest.param("if other(best):\n    break\nprint(best)", "print(best)", "return best", id="another end"),
+        pytest.param("print(best)\nsave(model)", "return best", "return best", id="it saves last"),
+        pytest.param("load(model)\nprint(evaluate(model))", "load(model)", "", id="nothing follows the loop"),
+    ],
+)
+def test_block_that_ends_the_training_begins_with_the_hand_over(
+    tmp_path: Path, block: str, before: str, after: str
+) -> None:
+    """What it has not done by then it does with the best, and in a process group."""
+    ending = indent(f"{block}\nreturn best", "    ")
+    loop = script(
+        f"acc = evaluate(model)\nif acc > best:\n    best = acc\nif stop():\n{ending}\nprint(acc)",
+        f"{MEASURED}\nbest = 0",
+    )
+    head = loop.index("optimizer =")
+    text = f"{loop[:head]}\ndef train(model):\n{indent(f'{loop[head:]}{after}', '    ')}\n\ntrain(model)\n"
+    changed = rewritten(plan_of(tmp_path, text))
+    call = "pai_distributed.report_validation_score(acc, model, early=True, leave=False)"
+    kept = ["best = pai_distributed.kept_with_best()"] if after else []
+    lines = call, "pai_distributed.end_of_training()", *kept, before
+    assert f"\n{' ' * 12}".join(lines) in changed

@@ -1268,7 +1268,9 @@ def test_parameters_beside_the_model_are_loaded(
     assert list(map(id, parts[2])) == list(map(id, trained.parameters()))
     critic.weight.data.fill_(3)
     norm.state_dict()["running_mean"].fill_(3)
-    helper._pai_save_beside(model, [[torch.ones(3) if loaded == "other" else beside], *parts[1:3]])
+    helper._pai_save_beside(model, parts[:3])
+    if loaded == "other":
+        beside.data = torch.ones(3)
     for parameter in (beside, critic.weight, *others[1].param_groups[0]["params"]):
         parameter.data.zero_()
     norm.reset_running_stats()
@@ -1283,6 +1285,102 @@ def test_parameters_beside_the_model_are_loaded(
     assert bool(norm.running_mean == 3) is (loaded != "own")
     assert not norm.sized.any()
     assert said in capsys.readouterr().out
+
+
+def brought_back(helper: ModuleType, model: Any, order: list[Any], then: list[Any]) -> list[Any]:
+    """Keep what is trained in one order, as a round does, and bring it back in another: the values of the first."""
+    import torch
+
+    values = [one.detach().clone() for one in order]
+    optimizer = torch.optim.SGD(order, lr=0.1)
+    helper.set_optimizer_instance(optimizer)
+    helper._pai.beside_now = helper._pai_beside(model)
+    helper._pai_save_beside(model, helper._pai.beside_now)
+    helper._pai_save_with_beside(model, "PAI", "best_model")
+    for one in order:
+        one.data.zero_()
+    optimizer.param_groups[0]["params"] = then
+    helper._pai.switch_number = 2
+    helper._pai_read_beside()
+    helper._pai_load_beside(model)
+    return values
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["alone", "in a module"])
+def test_what_is_trained_beside_the_model_goes_by_its_names(
+    helper: ModuleType, perforate: Callable[..., Any], wrapped: bool
+) -> None:
+    """An optimizer over a set of parameters has them in another order in each process."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    norm = torch.nn.BatchNorm1d(2)
+    head = torch.nn.Sequential(torch.nn.Linear(2, 2), norm, torch.nn.Linear(2, 2))
+    outer = torch.nn.Sequential(head) if wrapped else head
+    norm.state_dict()["running_mean"].fill_(7)
+    scale = torch.nn.Parameter(torch.ones(3))
+    trained = [*outer.parameters(), scale]
+    for number, one in enumerate(trained):
+        one.data.fill_(number + 1)
+    values = brought_back(helper, model, trained, [*model.parameters(), *reversed(trained)])
+    assert all(map(torch.equal, trained, values))
+    assert norm.state_dict()["running_mean"].tolist() == [7, 7]
+    for one in trained:
+        one.data.zero_()
+    helper._pai.beside_now = helper._pai_beside(model)
+    assert helper._pai_give_best(model, "PAI/beside_best.pt")
+    assert all(map(torch.equal, trained, values))
+
+
+@pytest.mark.parametrize(
+    ("kind", "order", "named"),
+    [
+        ("heads", 1, ""),
+        ("heads", -1, "bias of Linear (2, 2) (2,)"),
+        ("tensors", 1, ""),
+        ("tensors", -1, "(2,)"),
+        ("heads of two sizes", -1, ""),
+        ("tensors of two sizes", -1, ""),
+    ],
+)
+def test_what_is_alike_beside_the_model_needs_an_order(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    order: int,
+    named: str,
+) -> None:
+    """Which of two heads of the same sizes is which, or of two tensors, is known by their order alone."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    size = 3 if "two" in kind else 2
+    heads = [torch.nn.Linear(2, 2), torch.nn.Linear(2, size)]
+    trained = [parameter for head in heads for parameter in head.parameters()]
+    if "tensors" in kind:
+        trained = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.full((size,), 2.0))]
+    every = [*model.parameters(), *trained]
+    with pytest.raises(SystemExit, match="1") if named else contextlib.nullcontext():
+        values = brought_back(helper, model, every, every[::order])
+        assert all(map(torch.equal, every[-len(trained) :], values[-len(trained) :]))
+    said = capsys.readouterr().err
+    assert (f"are alike ({named}), so that" in said) is (named != "")
+    assert ("tests/test_runtime.py" in said) is (named != "")
+
+
+def test_layers_beside_the_model_that_the_first_batch_makes_are_loaded(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    head, new = (torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d()) for _ in range(2))
+    head(torch.randn(4, 2))
+    values = [one.detach().clone() for one in head.state_dict().values()]
+    brought_back(helper, model, [*head.parameters()], [*new.parameters()])
+    new.eval()(torch.randn(4, 2))
+    assert all(map(torch.equal, new.state_dict().values(), values))
 
 
 @pytest.mark.parametrize(("backends", "expected"), [("cuda:nccl", "cuda:1"), ("cpu:gloo,cuda:nccl", "cpu")])
@@ -3258,6 +3356,37 @@ def test_the_initialisation_takes_one_devices_share_of_what_has_a_row_for_each(
     rows = 8 // devices
     assert shared.item() == wrapper.module(x[:rows], target[:rows], [weights[0]]).item()
     assert f"the share of one of {devices} devices" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("visible", "repeated", "split"),
+    [("0,1", 2, True), ("0,1,2,3", 4, True), ("0,1", 1, False), ("0,1", 4, False), ("0", 2, False)],
+    ids=["two", "four", "once", "crops", "one seen"],
+)
+def test_the_initialisation_gives_each_share_what_is_repeated_for_each_gpu(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, visible: str, repeated: int, split: bool
+) -> None:
+    """All images with a share of the captions on each GPU: together they make a square of scores."""
+    import torch
+
+    class Pairs(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = torch.nn.Linear(3, 3)
+
+        def forward(self, images: Any, captions: Any) -> Any:
+            return captions["words"] @ self.head(images).T, (len(images), captions["words"][:, 0])
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    images, captions = torch.randn(4, 3), torch.randn(4, 3)
+    model = Pairs()
+    scores, (count, firsts) = helper.on_one_device(model)(images.repeat(repeated, 1), {"words": captions})
+    assert (scores.shape, count) == ((4, 4) if split else (4, 4 * repeated), 4 if split else 4 * repeated)
+    assert torch.allclose(scores[:, :4], captions @ model.head(images).T)
+    assert torch.equal(firsts, captions[:, 0])
+    scores.sum().backward()
+    assert model.head.weight.grad is not None
 
 
 @pytest.mark.parametrize(

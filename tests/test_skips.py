@@ -174,3 +174,32 @@ def test_a_comment_that_passes_nothing_over_is_told(tmp_path: Path, old: str, ne
     text = skipping(SCRIPT.replace(old, new, 1), "def predict():")
     [question] = asked(plan_of(tmp_path, text))
     assert question.startswith(f"train.py:{place}: RF046 `# retrofit: skip` passes nothing over here.")
+
+
+TWICE = """import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def train(model, epochs):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 0
+    for epoch in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            (model(x) - y).mean().backward()
+            optimizer.step()
+        acc = evaluate(model)
+        if acc > best:
+            best = acc
+            torch.save(model.state_dict(), "best.pt")
+
+net = Net()
+train(DDP(net), 9)
+train(DDP(net), 20)
+"""
+
+
+def test_a_second_training_of_one_model_is_asked_about_and_may_be_passed_over(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, TWICE).questions
+    assert (question.code, question.line) == ("PAI104", 19)
+    assert question.message.endswith(f"{OFFER}line 19.")
+    assert plan_of(tmp_path, TWICE.replace("20)", "20)  # retrofit: skip")).questions == []

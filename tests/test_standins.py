@@ -373,3 +373,37 @@ def test_a_sum_that_each_branch_begins_is_measured_in_both(tmp_path: Path) -> No
     made = "stats = summed_from_0(model, True) if epoch == 9 else summed_from_0(model)"
     given, questions = planned(tmp_path, f"{made}\nif stats['valid'] > best:\n    best = stats['valid']")
     assert (given, questions) == ("(stats['valid'], model)", [])
+
+
+DECORATED = """
+import functools
+
+def timed(f):
+    @functools.wraps(f)
+    def inner(*args):
+        BODY
+    return inner
+
+def named(text):
+    return timed
+
+@DECORATOR
+def evaluate(model):
+    acc = hits(model)
+    return acc
+"""
+
+
+@pytest.mark.parametrize("decorator", ["timed", "named('test')"])
+@pytest.mark.parametrize(
+    ("body", "mute"),
+    [
+        pytest.param("f(*args)", True, id="nothing"),
+        pytest.param("return f(*args)", False, id="what it gets"),
+        pytest.param("found = f(*args)\n        return found", False, id="by a name"),
+    ],
+)
+def test_what_a_decorator_of_the_project_does_not_return_is_no_score(decorator: str, body: str, mute: bool) -> None:
+    before = DECORATED.replace("DECORATOR", decorator).replace("BODY", body)
+    found = survey_of(script("acc = evaluate(model)\nprint(acc)", before)).scores
+    assert [score.expression for score in found] == ["acc"] * (not mute)

@@ -2586,6 +2586,36 @@ def test_score_is_handed_over_after_the_script_has_saved_by_it(compares: str, gu
     assert (score.guarded, score.when) == (guarded, "")
 
 
+WRITES = "if n % 7 == 0:\n    write(results, path)\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "report", "when"),
+    [
+        pytest.param(f"if n % 5 == 0:\n{TRACKS}{WRITES}", "if n % 7", "n % 5 == 0", id="later"),
+        pytest.param(f"if n % 5 == 0:\n{TRACKS}{WRITES}if n > 8:\n    break\n", "if n % 7", "n % 5 == 0", id="ends"),
+        pytest.param(
+            f"if n % 5 == 0:\n    if tests:\n{indent(TRACKS, '    ')}{indent(WRITES, '    ')}",
+            "if n % 5",
+            "n % 5 == 0 and tests",
+            id="around",
+        ),
+        pytest.param(f"if n % 5 == 0:\n{TRACKS}n += 1\nbar.update()\n", "if acc", "", id="counts on"),
+        pytest.param(f"if n % best == 0:\n{TRACKS}{WRITES}", "if acc", "", id="condition is another then"),
+        pytest.param(
+            f"if n % 5 == 0:\n{TRACKS}    if acc > 9:\n        break\n{WRITES}", "if acc > best", "", id="stop"
+        ),
+        pytest.param(f"if n % 5 == 0:\n{TRACKS}n += 1\n{WRITES}", "if acc", "", id="counts before it writes"),
+    ],
+)
+def test_score_of_some_iterations_is_handed_over_behind_what_the_turn_still_does(
+    made: str, report: str, when: str
+) -> None:
+    score = iterating(made)
+    assert score.index.source.code(score.anchors["report"]).startswith(report)
+    assert (score.when, score.guarded) == (when, bool(when))
+
+
 VALIDATES_IN_TURN = """
         optimizer.step()
         if n % 5 == 0:
@@ -5298,6 +5328,7 @@ def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, 
     one = any(head in call for head in ("[args.fold]", "[0])", "range(k, k + 1)", "args.k - 1", "range(1)", "(3, 4)"))
     several = re.search(r"\n    main|main\S* for(?!.* if )", call) and not one
     assert bool(loop.repeats) == (bool(several) or staged)
+    assert bool(loop.goes_on) == staged
 
 
 # Arguments

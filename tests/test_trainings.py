@@ -860,14 +860,18 @@ other = Net()
 @pytest.mark.parametrize(
     ("calls", "again"),
     [
-        pytest.param("train(model, 9)\ntrain(model, 300)", ["train(...)"], id="twice"),
-        pytest.param("first(model)\nlabel()\nsecond(model)", ["second(...)"], id="by two functions"),
-        pytest.param("it = Trainer(model)\nit.run()\nit.run()", ["it.run(...)"], id="by a method"),
+        pytest.param("train(model, 9)\ntrain(model, 300)", ["train(model, 300)"], id="twice"),
+        pytest.param("first(model)\nlabel()\nsecond(model)", ["second(model)"], id="by two functions"),
+        pytest.param("it = Trainer(model)\nit.run()\nit.run()", ["it.run()"], id="by a method"),
+        pytest.param("for stage in stages:\n    train(model, stage)", ["for stage in stages"], id="in a loop"),
         pytest.param(
             "train(model, 9)\nfor stage in stages:\n    train(model, stage)",
-            ["for stage in stages", "train(...)"],
-            id="in a loop",
+            ["for stage in stages", "train(model, stage)"],
+            id="in a loop, too",
         ),
+        pytest.param("for stage in [args.stage]:\n    train(model, stage)", [], id="in a loop of one turn"),
+        pytest.param("for seed in seeds:\n    train(model, 9)", [], id="the same again"),
+        pytest.param("while waiting():\n    train(model, 9)", [], id="until it goes through"),
         pytest.param("train(model, 9)", [], id="once"),
         pytest.param("train(other, 9)\ntrain(model, 9)", [], id="another model first"),
         pytest.param("Trainer(model).run()\nTrainer(other).run()", [], id="another object"),
@@ -876,9 +880,10 @@ other = Net()
         pytest.param("try:\n    first(model)\nexcept RuntimeError:\n    second(model)", [], id="where one has failed"),
     ],
 )
-def test_a_training_that_is_called_again_is_told(calls: str, again: list[str]) -> None:
-    (loop,) = survey_of(SHARED_TRAINING + calls).loops
-    assert [head.rstrip(":") for head, _ in loop.repeats] == again
+def test_what_trains_one_model_further_is_told(calls: str, again: list[str]) -> None:
+    script = survey_of(SHARED_TRAINING + calls)
+    found = [script.index.source.code(one.node).splitlines()[0].rstrip(":") for one in script.loops[0].goes_on]
+    assert found == again
 
 
 IN_BRANCHES = f"""
@@ -2178,9 +2183,9 @@ while step < 270:
 @pytest.mark.parametrize(
     ("later", "behind"),
     [
-        pytest.param("if rank == 0 and step % 30 == 0:\n            save(model)", "save(model)", id="by a choice"),
-        pytest.param("torch.save(model, name)", "torch.save(model, name)", id="always"),
-        pytest.param("show(val_loss)", "pai_score = val_loss", id="nothing is saved"),
+        pytest.param("if rank == 0 and step % 30 == 0:\n            save(model)", "show(step)", id="by a choice"),
+        pytest.param("torch.save(model, name)", "show(step)", id="always"),
+        pytest.param("show(val_loss)", "show(step)", id="nothing is saved"),
         pytest.param("if step == 80:\n            break\n        save(model)", "pai_score = val_loss", id="leaves"),
         pytest.param("step = step + 1\n        save(model)", "pai_score = val_loss", id="another condition"),
         pytest.param(
@@ -2190,7 +2195,9 @@ while step < 270:
         ),
     ],
 )
-def test_a_score_of_some_steps_is_handed_over_when_the_step_has_saved(tmp_path: Path, later: str, behind: str) -> None:
+def test_a_score_of_some_steps_is_handed_over_when_the_step_has_saved_and_written(
+    tmp_path: Path, later: str, behind: str
+) -> None:
     text = code(STEPS_AND_SAVES).replace("LATER", later)
     plan = plan_of(tmp_path, text, Options(metric="val_loss", mode="min"))
     assert plan.questions == []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import PurePath
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import nodes_in
+from retrofit.survey.nodes import dotted, nodes_in
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -27,14 +28,28 @@ def trained_elsewhere(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallS
     for call in index.calls:
         if index.qualified(call.func) not in COMMANDS or not call.args:
             continue
-        made = [call.args[0].value]
+        made: list[cst.CSTNode] = [call.args[0].value]
         for one in made:
-            named = [node for node in nodes_in(one) if isinstance(node, (cst.Name, cst.Attribute))]
-            found = (origin.node for node in named for origin in flow.origins(node, index.scope_of(node)))
-            made += [node for node in dict.fromkeys(found) if node in index.parents and node not in made]
+            made += [node for node in dict.fromkeys(_made_of(index, flow, one)) if node not in made]
         texts = [part.evaluated_value for one in made for part in nodes_in(one) if isinstance(part, cst.SimpleString)]
         words = {PurePath(word) for text in texts if isinstance(text, str) for word in text.split()}
         files = [PurePath(loop.file.source.shown) for loop in loops if loop.file.name]
         if any(file.parts[-len(word.parts) :] == word.parts for word in words if word.parts for file in files):
             return CallSite(node=call, index=index)
     return None
+
+
+def _made_of(index: Index, flow: Flow, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield what the names in an expression may be, what is added to them, and what its calls return."""
+    for part in nodes_in(node):
+        if isinstance(part, cst.Call) and part in index.parents:
+            function = flow.called(part)
+            yield from index.returned(function) if function is not None else ()
+        elif isinstance(part, (cst.Name, cst.Attribute)):
+            scope = index.scope_of(part)
+            yield from (one.node for one in flow.origins(part, scope) if one.node in index.parents)
+            for bound in (*index.bound([dotted(part) or ""], scope), *index.appended):
+                walk = bound.statement.node
+                if bound.target.partition("[")[0] == dotted(part) and bound.statement.scope is scope:
+                    yield from [bound.value] if bound.value is not None else []
+                    yield from [walk.iter] if isinstance(walk, cst.For) else []

@@ -21,6 +21,7 @@ from retrofit.survey.order import first_values, leading_to, leads_to, may_follow
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.values import element_of, formatted, written_items
+from retrofit.survey.scores.ways import by_rank
 from retrofit.survey.settings import calls_by_name
 from retrofit.survey.sites.folder import Resumption
 from retrofit.survey.sites.loop import EpochLoop
@@ -105,10 +106,10 @@ class _Loaded:
                 continue
             if not leads_to(here, self._training) and (isinstance(node, cst.Return) or not self._is_early(here)):
                 continue  # the training follows, or would but for an end of the process
-            told: list[cst.CSTNode] = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
-            told += [node.test] if isinstance(node, cst.Assert) else []
-            if not error:
-                told = told[:1]  # the innermost says why: what evaluates a checkpoint leaves by an option, not by that
+            tests = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
+            told: list[cst.CSTNode] = [*tests, *([node.test] if isinstance(node, cst.Assert) else [])]
+            if not error:  # the innermost says why: what evaluates a checkpoint leaves by an option, not by that
+                told = [*[test for test in tests if not by_rank(index, flow, test, here)][:1]]
             else:
                 parts = [part for test in told for part in named_in(test)]
                 told = [part for part in parts if flow.member(dotted(part) or "", here.scope) in begun]

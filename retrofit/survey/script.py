@@ -92,12 +92,12 @@ from retrofit.survey.stops import find_early_ends, find_stops
 from retrofit.survey.thawing import find_thaws
 from retrofit.survey.trainings import (
     exclude_one_another,
+    find_further,
     find_trials,
     in_place_of,
     is_made_of,
     left_out,
     measured_instead,
-    note_calls_again,
     of_optimizer,
     of_other_models,
     trained_beside,
@@ -252,6 +252,7 @@ def survey(
         _find_model(script, *groups[0], trainers, flow)
     for loop in script.loops:
         loop.repeated = _repeated(loop, script.models, flow)
+        loop.goes_on = find_further(loop, script.models, origins, flow)
         script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
         loop.absentees = find_absentees(index, flow, loop) if script.kind == "ddp" else []
@@ -260,7 +261,6 @@ def survey(
         loop.joins = find_joins(index, flow, loop) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop, script.scores) if script.kind == "ddp" else []
         loop.stops += find_early_ends(index, loop, script.scores)
-    note_calls_again(script.loops, origins, flow)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too

@@ -15,16 +15,18 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.frameworks import engines
 from retrofit.survey.holders import parameter_holders
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, find_loops, validation_at
+from retrofit.survey.loops import called_in, find_loops, trains_once, validation_at
 from retrofit.survey.nodes import argument, dotted, mentions, named_in
 from retrofit.survey.order import meeting_ways, ways_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.reach import reachable
+from retrofit.survey.repetitions import repeats_itself
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.ways import by_rank, tests_around
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward, EpochLoop
+from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.weights import of_model
@@ -328,19 +330,25 @@ def exclude_one_another(loops: Sequence[Site], flow: Flow) -> bool:
     return not any(_before(first, second, flow) for first, second in permutations(loops, 2))
 
 
-def note_calls_again(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> None:
-    """Add to what repeats each epoch loop the calls that lead to it again, with the same model.
+def find_further(loop: EpochLoop, models: list[Model], origins: set[Origin], flow: Flow) -> list[Site]:
+    """Return what trains one model further by the same epoch loop: each `for` around it, and calls after another one.
 
     Args:
-        loops: the epoch loops.
+        models: where the model is built; what builds another one does not train it further, nor does one of seeds.
         origins: where the wrapped model is built, and what it is made of.
     """
-    for loop in loops:
-        loop.repeats += _called_again(loop, origins, flow)
+    built = {part for model in models for way in flow.enclosing_loops(model.statement) for part in way}
+    around = {part for way in flow.enclosing_loops(loop.statement) for part in way[1:]} - built
+    fors = [part for part in sorted(around, key=lambda one: one.order) if isinstance(part.node, cst.For)]
+    turns = [one for one in fors if not (repeats_itself(one.node) or trains_once(flow, one, loop))]
+    found = [Site(node=one.node, index=loop.index) for one in turns]
+    building = {model.scope for model in models}
+    again = _called_again(loop, origins, flow)
+    return [*found, *(call for call in again if called_in(loop.index, flow, call.statement).isdisjoint(building))]
 
 
-def _called_again(loop: EpochLoop, origins: set[Origin], flow: Flow) -> list[tuple[str, str]]:
-    """Return the function and place of each call that leads to an epoch loop after another one, in the same run."""
+def _called_again(loop: EpochLoop, origins: set[Origin], flow: Flow) -> list[CallSite]:
+    """Return each call that leads to an epoch loop after another one, in the same run, with the same model."""
     index, ways = flow.index, ways_to(loop.statement, flow, origins)
     made = {index.statement(call): call for scope in ways for call in flow.callers(scope)}
 
@@ -359,8 +367,7 @@ def _called_again(loop: EpochLoop, origins: set[Origin], flow: Flow) -> list[tup
         for first, second in permutations((one for one in statements if one in made), 2)
         if is_again(first, second)
     ]
-    calls = [made[one] for one in dict.fromkeys(found)]
-    return [(f"{index.source.code(call.func)}(...)", index.place(call, loop.file)) for call in calls]
+    return [CallSite(node=made[one], index=index) for one in dict.fromkeys(found)]
 
 
 def find_trials(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[CallSite], bool]:

@@ -16,7 +16,7 @@ from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.best import class_of
 from retrofit.survey.scores.making import is_bound
 from retrofit.survey.scores.standins import StandIns, Value
-from retrofit.survey.scores.values import element_of, formatted, in_loop, is_collection, is_object, target_node
+from retrofit.survey.scores.values import element_of, formatted, in_loop, is_collection, is_object, root_of, target_node
 from retrofit.survey.scores.words import direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -58,8 +58,11 @@ class Kinds:
         members = [one for one in index.attributes if in_loop(index, loop, one)]
         #: What the loop asks for a member that no tensor has.
         self._asked = {dotted(one.value) for one in members if one.attr.value not in _OF_TENSORS} - {None}
-        more = [one for one in index.nodes_of(cst.Subscript) if self._has_more(one)]
-        self._several = {dotted(one.value): one for one in more}
+        read = [one for one in index.nodes_of(cst.Subscript) if self._has_more(one)]
+        more: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(one.value, one) for one in read]
+        walked = [one.iter for one in index.nodes_of(cst.For)] + [one.iter for one in index.nodes_of(cst.CompFor)]
+        more += [(one, one) for one in walked if in_loop(index, loop, one) and self._is_given_once(one)]
+        self._several = {dotted(named): one for named, one in more}
 
     def of(
         self, node: cst.BaseExpression, at: Statement | None = None, call: cst.Call | None = None
@@ -78,7 +81,7 @@ class Kinds:
         at = at or (self._index.statement(node) if known else last)
         values = self._values.values(node, at, call, after)
         filled = [one for one in values if not _is_empty(one.node)] or values
-        kinds = ["" if one.keys or one.reading.number else self._kind(one) for one in filled]  # `float(f"{acc:.3f}")`
+        kinds = ["" if one.reading.number else self._kind(one) for one in filled]  # `float(f"{acc:.3f}")`
         for value, kind in zip(filled, kinds, strict=True):
             if kind and (kind != SEVERAL or not isinstance(node, cst.Subscript) or set(kinds) == {SEVERAL}):
                 return kind, self._index.place(value.reading.at.node, self._loop.file)
@@ -102,10 +105,13 @@ class Kinds:
         """Whether the loop reads an item that only several values have, `errors[3]`, of what it gives a name once."""
         key, name = item.slice[0].slice, dotted(item.value)
         numbered = isinstance(key, cst.Index) and isinstance(key.value, cst.Integer) and key.value.evaluated_value > 0
-        if not numbered or name is None or not in_loop(self._index, self._loop, item):
-            return False
-        here = self._index.statement(item)
-        bound = [b for b in self._index.bound([name], here.scope) if self._loop.statement in b.statement.path]
+        return numbered and name is not None and in_loop(self._index, self._loop, item) and self._is_given_once(item)
+
+    def _is_given_once(self, node: cst.BaseExpression) -> bool:
+        """Whether the loop gives what an expression is of, or is, its name once, before that is read."""
+        here = self._index.statement(node)
+        names = [root_of(node)] if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) else []
+        bound = [b for b in self._index.bound(names, here.scope) if self._loop.statement in b.statement.path]
         return len(bound) == 1 and bound[0].statement.order < here.order
 
     def _is_given_none(self, value: Value) -> bool:
@@ -116,7 +122,9 @@ class Kinds:
 
     def _runs_as_written(self, function: Scope) -> bool:
         """Whether a function that is called is surely that one itself: no decorator's, and no heir's."""
-        plain = not isinstance(function.node, cst.FunctionDef) or not function.node.decorators
+        around = function.node.decorators if isinstance(function.node, cst.FunctionDef) else ()
+        made = [one.decorator.func if isinstance(one.decorator, cst.Call) else one.decorator for one in around]
+        plain = all(self._index.qualified(one) == "functools.wraps" for one in made)
         heirs = [c for c in self._index.scopes if c.kind == "class" and function.parent in self._flow.lineage(c)[1:]]
         return plain and not any(function.name in heir.inner for heir in heirs)
 
@@ -168,6 +176,8 @@ class Kinds:
         node = value.node
         while method_name(node) in _MOVES:
             node = receiver(node)
+        if value.keys:
+            return SEVERAL if len(value.keys) == 1 and self._is_of_lists(node, value.reading.at) else ""
         if node is None:
             return ""
         added = nodes_in(value.reading.at.node) if isinstance(node, cst.Ellipsis) else ()
@@ -183,6 +193,14 @@ class Kinds:
         if isinstance(node, cst.Call) and self._returns_text(node):
             return TEXT
         return self._object(node)
+
+    def _is_of_lists(self, node: cst.BaseExpression | None, at: Statement) -> bool:
+        """Whether each item of a dict begins as a list, `defaultdict(list)`, while no function gets the dict."""
+        if not isinstance(node, cst.Call) or self._index.qualified(node.func) != "collections.defaultdict":
+            return False
+        names = {b.target for b in self._index.bound_in(at)}
+        handed = {dotted(arg.value) for call in self._index.calls_of(at.scope) for arg in call.args}
+        return dotted(argument(node, "default_factory", 0)) in ("list", "dict", "set") and names.isdisjoint(handed)
 
     def _given(self, value: Value) -> cst.BaseExpression | None:
         """Return what makes all that a function is given by a name: of an optimizer also what it is wrapped in."""

@@ -87,14 +87,15 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         return None
     passing = turns_begun_by(index, turns[-1] if turns else loop.statement)
     inside = [part for part in passing if way.guard in part.path and part.order > way.block.order]
-    if way.ranks == "all":
-        inside = [part for part in inside if not exclude_each_other(part, way.block)]
+    inside = [part for part in inside if way.ranks != "all" or not exclude_each_other(part, way.block)]
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
     deleted = deleted_later(index, here, name)
     in_each = _taken_in_turns(way, kept, deleted)
     guard = None if together else way.guard or in_each
     compared = index.statement(candidate.node) if candidate.node in index.parents else way.block
     before = _choice_before(compared, way) if together and not inside else None
+    if together and not (inside or before) and _goes_on(index, flow, loop, way):
+        together, guard = False, way.guard
     if before is not None and compared not in before.siblings:
         guard = before
     outer = guard or before or way.block
@@ -107,7 +108,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     noting = index.scope_of(candidate.node) if kept is not None and kept.noted else None
     behind = [] if direct else _ending_behind(index, flow, loop, outer, noting)
     before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, behind))
-    report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
+    report = _past_the_rest(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
     ending = [] if anew else behind
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
@@ -122,11 +123,6 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
         when=when,
         unlike=unlike,
-        early=[
-            EarlyEnd(node=part.node, index=index, leaves=part in ending, behind=part.order > report.last)
-            for part in (*early, *ending)
-            if part.order <= report.last or isinstance(last_of(part.node), cst.Return)
-        ],
         anchors={"report": report.node},
     )
     turning = in_each.node if in_each is not None else kept and kept.anchors.get("turn")
@@ -138,6 +134,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
     score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate)
+    score.early = [
+        end for part in (*early, *ending) if (end := _early_end(score, loop, outer, part, ending)) is not None
+    ]
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.anchors |= {"inner turn": turns[1].node} if turns[1:] else {}
     score.cut_off = cut_off_at(index, flow, outer, report, passing)
@@ -548,7 +547,8 @@ def _ending_last(index: Index, place: Statement, ending: list[Statement]) -> lis
 
 def _only_calls(statement: Statement) -> bool:
     """Whether a statement is a call of something that it gives nothing: `bar.close()`."""
-    parts = statement.node.body if isinstance(statement.node, cst.SimpleStatementLine) else ()
+    lines = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
+    parts = statement.node.body if isinstance(statement.node, lines) else ()
     called = [one.value for one in parts if isinstance(one, cst.Expr) and isinstance(one.value, cst.Call)]
     return len(called) == len(parts) and not any(call.args for call in called)
 
@@ -578,6 +578,35 @@ def _ending_behind(
     return [part for part in behind if ends(part)]
 
 
+def _early_end(
+    score: Score, loop: EpochLoop, place: Statement, part: Statement, ending: list[Statement]
+) -> EarlyEnd | None:
+    """Return how a turn that a statement ends hands its score over, None where it has done so by then."""
+    report, last = score.index.statement(score.anchors["report"]), last_of(part.node)
+    returns, behind = isinstance(last, cst.Return), part.order > report.last
+    if behind and not returns:
+        return None
+    begun = part
+    if part in ending and not isinstance(last, cst.Break):
+        begun = _begun_to_end(score.index, loop, place, part, score.kept_for_end)
+    return EarlyEnd(node=begun.node, index=score.index, leaves=part in ending, returns=returns, behind=behind)
+
+
+def _begun_to_end(index: Index, loop: EpochLoop, place: Statement, end: Statement, kept: list[str]) -> Statement:
+    """Return where the block begins that ends the training, but for what it saves of that turn or gives the best.
+
+    What else it does, it does for the end: it reads the best, loads its weights and tests them, or ends the group.
+    """
+    if end in place.siblings:
+        return end
+    leaving = [*map(index.statement, loop.leaving), *turns_begun_by(index, loop.statement)]
+    for early in end.preceding:
+        gives = any(bound.target in kept for bound in index.bound_in(early))
+        if gives or saves(index, early) or any(early in part.path for part in leaving):
+            return early.following[0]
+    return end.siblings[0]
+
+
 def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:
     """Return the statement after which the epoch loop is left: the loop over batches, or the last one of the epoch.
 
@@ -590,23 +619,50 @@ def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:
     return end if any(may_lack_value(name, turn, index) for name in given & read) else turn
 
 
-def _past_saving(index: Index, loop: EpochLoop, place: Statement, when: str) -> Statement:
-    """Return the last later statement of a block that saves, while all train nothing and leave a condition as it is.
+def _goes_on(index: Index, flow: Flow, loop: EpochLoop, way: Way) -> bool:
+    """Whether a turn does more behind the block that makes a score, while its condition can be asked there as well."""
+    when = common_condition(index, flow, way) if way.guard is not None else ""
+    if way.guard is None or not when:
+        return False
+    around = way.block.path[way.block.path.index(way.guard) + 1 :]
+    outer = [later for part in around[:-1] for later in part.following]
+    if any(_leaves(index, later) for later in (*outer, *way.block.following)):
+        return False
+    return any(_does(index, one) for one in outer) or _past_the_rest(index, loop, way.guard, when) is not way.guard
 
-    A process that leaves where it hands the score over would lose what the turn still saves.
+
+def _past_the_rest(index: Index, loop: EpochLoop, place: Statement, when: str) -> Statement:
+    """Return the last later statement of a block that does something, while all train nothing and leave no turn.
+
+    A process that leaves where it hands the score over would lose what the turn still does: saves, writes, measures. Of
+    a turn that trains on behind it, what only begins that counts for nothing.
+
+    Args:
+        when: a condition that all of them leave as it is.
     """
     last, asked = place, set(re.findall(r"[\w.]+", when))
+    does = saves if any(later in loop.training for later in place.following) else _does
     for later in place.following:
         inside = [part for part in index.statements if later in part.path]
-        lines = [
-            part.node for part in inside if isinstance(part.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite))
-        ]
-        ends = any(isinstance(line.body[-1], (cst.Return, cst.Continue, cst.Break, cst.Raise)) for line in lines)
         changed = {binding.target for binding in index.bindings if binding.statement in inside}
-        if ends or not changed.isdisjoint(asked) or not loop.training.isdisjoint(inside):
+        if _leaves(index, later) or not changed.isdisjoint(asked) or not loop.training.isdisjoint(inside):
             break
-        last = later if saves(index, later) else last
+        last = later if does(index, later) else last
     return last
+
+
+def _leaves(index: Index, place: Statement) -> bool:
+    """Whether a statement, or one in it, ends a loop's turn, a loop or a function."""
+    lines = [one.node for one in index.statements if place in one.path]
+    return any(isinstance(last_of(line), (cst.Return, cst.Continue, cst.Break, cst.Raise)) for line in lines)
+
+
+def _does(index: Index, place: Statement) -> bool:
+    """Whether a statement, or one in it, does more than to count, or to call what it gives nothing."""
+    inside = [one for one in index.statements if place in one.path]
+    lines = [one for one in inside if isinstance(one.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite))]
+    counting = {b.statement for b in index.bindings if increments(b)}
+    return any(one not in counting and not _only_calls(one) for one in lines)
 
 
 def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statement) -> None:

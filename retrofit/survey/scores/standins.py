@@ -311,6 +311,10 @@ class StandIns:
         if function.name == "__init__":
             yield Value(call, keys, reading)
             return
+        if (mute := _mute_around(self._flow, function)) is not None:
+            last = self._index.statements_in(mute.body)[-1]
+            yield Value(None, keys, replace(reading, at=last, turn=turn, depth=depth))
+            return
         for leaving, scope in self._index.returns:
             at = self._index.statement(leaving)
             if scope is function and not rules_out(at, call, self._flow):
@@ -323,6 +327,21 @@ class StandIns:
         if not runs_always(function.node.body, ()):
             last = self._index.statements_in(function.node.body)[-1]
             yield Value(None, keys, replace(reading, at=last, turn=turn, depth=depth))
+
+
+def _mute_around(flow: Flow, function: Scope) -> cst.FunctionDef | None:
+    """Return what a decorator of the project runs in the place of a function, where that returns nothing."""
+    index = flow.index
+    for one in function.node.decorators if isinstance(function.node, cst.FunctionDef) else ():
+        name = one.decorator.func if isinstance(one.decorator, cst.Call) else one.decorator
+        made = flow.defined(name, function.parent or function)
+        for _ in range(1 + (name is not one.decorator)):  # one that is called returns the decorator
+            given = index.returned(made) if made is not None and made.kind == "function" else []
+            made = flow.defined(given[0], made) if made is not None and len(given) == 1 else None
+        gives = made is None or any(index.scope_of(part) is made for part in index.nodes_of(cst.Yield))
+        if made is not None and not gives and isinstance(made.node, cst.FunctionDef) and not index.returned(made):
+            return made.node
+    return None
 
 
 def _is_among(test: Test, others: Iterable[Test]) -> bool:

@@ -56,7 +56,8 @@ class EpochLoop(Site):
         unclear: whether nothing tells which of both such turns are.
         inner: the loops inside it, in its function, that lead to a backward pass.
         training: all statements that lead to a backward pass, in its function and in others.
-        repeats: the heads and places of the loops around it, which train anew, and of the calls that lead to it again.
+        repeats: the heads and places of the loops around it, which train anew.
+        goes_on: what trains one model further by it in the same run: loops around it, calls after another one.
         further: those that train one model further, where no score tells which of all these is over epochs.
         stage: the head and place of the loop over epochs in each of its turns, where these are stages of one training.
         earlier: the places of the loops that train before it and validate nothing, as for a warm-up.
@@ -87,6 +88,7 @@ class EpochLoop(Site):
     inner: list[Statement] = field(default_factory=list)
     training: set[Statement] = field(default_factory=set)
     repeats: list[tuple[str, str]] = field(default_factory=list)
+    goes_on: list[Site] = field(default_factory=list)
     further: list[tuple[str, str]] = field(default_factory=list)
     stage: tuple[str, str] = ("", "")
     earlier: list[str] = field(default_factory=list)

@@ -7,9 +7,6 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
-import libcst as cst
-
-from retrofit.survey.nodes import last_of
 from retrofit.survey.sites.base import Site
 
 
@@ -60,20 +57,17 @@ class KeptScore(Site):
 class EarlyEnd(Site):
     """A `continue` behind the score, by which some ranks end the turn, while the others go on to what they save.
 
-    So is what ends the training there on all ranks.
+    So is the beginning of what ends the training there on all ranks.
 
     Attributes:
         leaves: whether it is that.
+        returns: whether it leaves the function, past what stands behind the epoch loop.
         behind: whether the score is handed over before it anyway.
     """
 
     leaves: bool = False
+    returns: bool = False
     behind: bool = False
-
-    @property
-    def returns(self) -> bool:
-        """Whether it leaves the function, past what stands behind the epoch loop."""
-        return isinstance(last_of(self.node), cst.Return)
 
 
 @dataclass(eq=False, kw_only=True)

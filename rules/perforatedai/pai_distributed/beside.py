@@ -8,6 +8,7 @@ import gc
 import os
 import re
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -15,15 +16,16 @@ from perforatedai import globals_perforatedai as GPA
 
 from .layers import _pai_unwrap
 from .near import _pai_near
-from .process import _pai, _pai_rank, _pai_say
+from .place import _pai_place
+from .process import _pai, _pai_fail, _pai_rank, _pai_say
 
 _pai_begin_optimizer = torch.optim.Optimizer.__init__
 
 
 def _pai_note_optimizer(optimizer: torch.optim.Optimizer, *arguments: Any, **keywords: Any) -> None:
-    """Build an optimizer, and remember it in its order."""
+    """Build an optimizer, and remember it in its order, with its line."""
     _pai_begin_optimizer(optimizer, *arguments, **keywords)
-    _pai.optimizers[optimizer] = None
+    _pai.optimizers[optimizer] = _pai_place()
 
 
 torch.optim.Optimizer.__init__ = _pai_note_optimizer  # type: ignore[method-assign]
@@ -38,11 +40,17 @@ def _pai_beside(net: torch.nn.Module) -> list[list[torch.nn.Parameter]]:
     if not _pai.restarts:
         _pai.of_model.update(dict.fromkeys(seen))
         seen.update(_pai.of_model)
-    for optimizer in (GPA.pai_tracker.member_vars["optimizer_instance"], *_pai.optimizers):
-        groups = getattr(optimizer, "param_groups", [])
+    for groups in _pai_groups():
         found.append([parameter for group in groups for parameter in group["params"] if parameter not in seen])
         seen.update(found[-1])
+    _pai.order = _pai_told_apart(net, {*chain(*found)}) if any(found) else {}
     return found
+
+
+def _pai_groups() -> list[list[dict[str, Any]]]:
+    """The groups of each optimizer, the registered one first."""
+    optimizers = (GPA.pai_tracker.member_vars["optimizer_instance"], *_pai.optimizers)
+    return [getattr(optimizer, "param_groups", []) for optimizer in optimizers]
 
 
 def _pai_holders(
@@ -82,6 +90,59 @@ def _pai_buffers_beside(net: torch.nn.Module, part: list[torch.nn.Parameter]) ->
     return found
 
 
+def _pai_told_apart(net: torch.nn.Module, beside: set[torch.nn.Parameter]) -> dict[torch.nn.Parameter, str]:
+    """What tells each parameter that is trained from others, in the order that the optimizers have: its group and name.
+
+    What is alike has the same: heads of one class and the same sizes, and tensors of one size that no module holds.
+    """
+    names = dict.fromkeys(beside, "") | {parameter: name for name, parameter in net.named_parameters()}
+    for module in _pai_outermost(_pai_holders(net, beside)[0]):
+        sizes = [str(_pai_shape(parameter)) for parameter in module.parameters()]
+        for name, parameter in module.named_parameters():
+            names[parameter] = names.get(parameter) or f"{name} of {type(module).__name__} {' '.join(sizes)}"
+    found: dict[torch.nn.Parameter, str] = {}
+    for number, groups in enumerate(_pai_groups()):
+        for place, group in enumerate(groups):
+            for parameter in group["params"]:
+                if parameter in names:  # and none that the model had before it was restructured in this process
+                    found.setdefault(parameter, f"{number}.{place} {names[parameter] or _pai_shape(parameter)}")
+    return found
+
+
+def _pai_as_kept(parameters: list[torch.nn.Parameter], names: list[str], order: list[str]) -> list[torch.nn.Parameter]:
+    """Parameters beside the model in the order of what was kept of them; none where they are others.
+
+    It is that of the optimizer, unless that has its parameters in another order now, as one that is built over a set of
+    them has in each process: then each goes by its name.
+
+    Args:
+        parameters: as the optimizers have them now.
+        names: what those were called whose values were kept, and
+        order: all that the optimizers had then, in theirs.
+    """
+    now = list(_pai.order.values())
+    both = {*order}.intersection(now)
+    if [name for name in order if name in both] == [name for name in now if name in both]:
+        return parameters
+    found = {_pai.order[parameter]: parameter for parameter in parameters}
+    if sorted(_pai.order[parameter] for parameter in parameters) != sorted(names):
+        return []
+    for parameter in parameters:
+        if found[name := _pai.order[parameter]] is not parameter:
+            built = [place for one, place in _pai.optimizers.items() if _pai_has(one, parameter)]
+            _pai_fail(
+                f"{built[0]}: this optimizer has its parameters in another order than before, as one that is built "
+                "over a set of them has in each process, and some of those beside the model are alike "
+                f"({name.partition(' ')[2]}), so that each could get what another one was. Give it a list in which "
+                "they always stand in the same order"
+            )
+    return [found[name] for name in names]
+
+
+def _pai_has(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter) -> bool:
+    return any(one is parameter for group in optimizer.param_groups for one in group["params"])
+
+
 def _pai_path_of_beside(number: int) -> str:
     """Where a round saves them that began with a switch file of this number, or with 0."""
     return os.path.join(GPA.pc.get_save_name(), f"beside_{number}.pt")
@@ -91,11 +152,12 @@ def _pai_save_beside(net: torch.nn.Module, parameters: list[list[torch.nn.Parame
     """Save them for the next round, before its switch file is written; on rank 0 alone."""
     if any(parameters) and _pai_rank() == 0:
         path = _pai_path_of_beside(_pai.switch_number)
-        kept = []
+        kept, order = [], _pai.order
         for part in parameters:
             buffers = _pai_buffers_beside(net, part).items()
             saved = {first: {name: one.cpu() for name, one in some.items()} for first, some in buffers}
-            kept.append(([parameter.detach().cpu() for parameter in part], saved))
+            names = [order[parameter] for parameter in part]
+            kept.append(([parameter.detach().cpu() for parameter in part], saved, names, [*order.values()]))
         torch.save(kept, f"{path}.new")
         os.replace(f"{path}.new", path)
 
@@ -133,27 +195,40 @@ def _pai_load_beside(net: torch.nn.Module) -> None:
 
 def _pai_give_beside(net: torch.nn.Module) -> None:
     for number, (kept, parameters) in enumerate(zip(_pai.beside, _pai_beside(net), strict=False)):
-        if kept is not None and not _pai_differ(kept[0], parameters):
-            for parameter, value in zip(parameters, kept[0], strict=True):
-                parameter.data.copy_(value)
-            for first, buffers in _pai_buffers_beside(net, parameters).items():
-                _pai_give_buffers(buffers, kept[1].get(first, {}))
-            _pai.beside[number] = None
+        if kept is None or _pai_differ(kept[0], parameters := _pai_as_kept(parameters, *kept[2:])):
+            continue
+        for parameter, value in zip(parameters, kept[0], strict=True):
+            _pai_give_value(parameter, value)
+        for first, buffers in _pai_buffers_beside(net, parameters).items():
+            _pai_give_buffers(buffers, kept[1].get(first, {}))
+        _pai.beside[number] = None
 
 
 def _pai_give_buffers(buffers: dict[str, torch.Tensor], values: dict[str, torch.Tensor]) -> None:
     """Give buffers their values, where they have any yet of that size: a script may make some as it goes."""
     for name in buffers.keys() & values.keys():
-        if buffers[name].shape == values[name].shape:
-            buffers[name].data.copy_(values[name])
+        if _pai_shape(buffers[name]) in (values[name].shape, None):
+            _pai_give_value(buffers[name], values[name])
+
+
+def _pai_give_value(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        tensor.materialize(value.shape)  # the first batch would have done so, and leaves what is made
+    tensor.data.copy_(value)
 
 
 def _pai_tell_new(parameters: list[list[torch.nn.Parameter]]) -> None:
     """Say, at the first score of a round, whether some of these parameters did not get their values."""
     saved, _pai.beside = _pai.beside, []
-    if any(one is not None and _pai_differ(one[0], part) for one, part in zip(saved, parameters, strict=False)):
+    if any(one is not None for one, _ in zip(saved, parameters, strict=False)):
         _pai_say("The parameters that are trained beside the model are others than before, and begin anew")
 
 
 def _pai_differ(values: list[Any], parameters: list[torch.nn.Parameter]) -> bool:
-    return [value.shape for value in values] != [parameter.shape for parameter in parameters]
+    made = [(value.shape, _pai_shape(parameter)) for value, parameter in zip(values, parameters, strict=False)]
+    return len(values) != len(parameters) or any(shape not in (value, None) for value, shape in made)
+
+
+def _pai_shape(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """Its shape; None where the first batch is to decide."""
+    return None if torch.nn.parameter.is_lazy(tensor) else tuple(tensor.shape)

@@ -12,7 +12,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
-from .beside import _pai_holders, _pai_outermost, _pai_save_beside
+from .beside import _pai_as_kept, _pai_holders, _pai_outermost, _pai_save_beside
 from .layers import _pai_unwrap
 from .near import _pai_near
 from .process import _pai, _pai_of_rank_0, _pai_rank, _pai_say
@@ -33,8 +33,10 @@ def _pai_save_with_beside(net: torch.nn.Module, folder: str, name: str, *more: A
     path = _pai_best_beside(folder)
     beside = name == "best_model" and any(_pai.beside_now) and _pai_rank() == 0
     if beside:
-        modules, parameters = _pai_holders(net, chain(*_pai.beside_now))
+        trained = [*chain(*_pai.beside_now)]
+        modules, parameters = _pai_holders(net, trained)
         kept = {"modules": [_pai_tensors(_pai_unwrap(one)) for one in _pai_outermost(modules)]}
+        kept |= {"names": [_pai.order[one] for one in trained], "order": [*_pai.order.values()]}
         torch.save({**kept, "parameters": [one.detach().cpu() for one in parameters]}, f"{path}.new")
     _pai_save_net(net, folder, name, *more)
     if beside:
@@ -69,7 +71,7 @@ def _pai_load_best_beside(net: torch.nn.Module) -> None:
 def _pai_give_best(net: torch.nn.Module, path: str) -> bool:
     """Give what is trained beside the model what a file holds: whether that fits."""
     kept = torch.load(path, map_location="cpu")
-    modules, parameters = _pai_holders(net, chain(*_pai.beside_now))
+    modules, parameters = _pai_holders(net, _pai_as_kept([*chain(*_pai.beside_now)], kept["names"], kept["order"]))
     fit = [value.shape for value in kept["parameters"]] == [parameter.shape for parameter in parameters]
     for parameter, value in zip(parameters, kept["parameters"] if fit else (), strict=False):
         parameter.data.copy_(value)

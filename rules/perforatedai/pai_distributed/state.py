@@ -102,12 +102,13 @@ class _PaiState:
             that hold them; None for what is.
         of_model: the parameters that the model has or had, where it is restructured in this process.
         beside_now: the parameters that were none of the model's at the last score, by their optimizers.
+        order: what tells apart all that is trained, in the order that the optimizers had then; see beside.py.
         waits: whether it was said that the score rises no more before the planned end.
         stops: whether this rank has asked for the end of this structure's training, or any has by the last hand-over.
         complete: whether training is complete.
         left: whether this process leaves for the next round or at the end of training, or has failed.
         early_optimizer: that the script has given before its model was perforated.
-        optimizers: all that were built, in their order.
+        optimizers: all that were built, in their order, and where.
         rates: the last rates of each optimizer's groups.
         highest_rates: the highest that any group of each optimizer had.
         rate_moved: whether the rate of the registered optimizer has moved since the last score.
@@ -207,14 +208,15 @@ class _PaiState:
     by_clock: bool = False
     left: bool = False
     past_end: bool = False
-    beside: list[tuple[list[Any], dict[int, dict[str, Any]]] | None] = field(default_factory=list)
+    beside: list[tuple[list[Any], dict[int, dict[str, Any]], list[str], list[str]] | None] = field(default_factory=list)
     of_model: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
     beside_now: list[list[torch.nn.Parameter]] = field(default_factory=list)
+    order: dict[torch.nn.Parameter, str] = field(default_factory=dict)
     waits: bool = False
     stops: bool = False
     complete: bool = False
     early_optimizer: Any = None
-    optimizers: WeakKeyDictionary[torch.optim.Optimizer, None] = field(default_factory=WeakKeyDictionary)
+    optimizers: WeakKeyDictionary[torch.optim.Optimizer, str] = field(default_factory=WeakKeyDictionary)
     rates: WeakKeyDictionary[torch.optim.Optimizer, list[Any]] = field(default_factory=WeakKeyDictionary)
     highest_rates: WeakKeyDictionary[torch.optim.Optimizer, float] = field(default_factory=WeakKeyDictionary)
     rate_moved: bool = False

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -137,19 +138,27 @@ def _pai_forward_on_one(
 ) -> Any:
     """Run the model on all that it is given, or else on one device's share, where something has a row for each device.
 
-    A script may count on all rows, but such a row, as of the weights of a loss, is meant for one replica.
+    A script may count on all rows, but such a row, as of the weights of a loss, is meant for one replica. So are whole
+    rows that the script repeats for each GPU that it sees: it gets what all replicas make, by one after the other.
     """
     device = _pai_device(wrapper.module)
     if device.index is not None:  # to which the script may have moved it since
         wrapper.device_ids, wrapper.output_device, wrapper.src_device_obj = [device.index], device.index, device
+    rows = {tensor.size(0) for tensor in _pai_tensors_given((inputs, keywords)) if tensor.dim()}
+    fewest, seen = min(rows, default=0), _pai_devices_seen()
+    if seen > 1 and rows == {fewest, seen * fewest} and fewest and fewest % seen == 0:
+        shares = [(_pai_share_of(inputs, seen, one), _pai_share_of(keywords, seen, one)) for one in range(seen)]
+        parts = [forward(*shares[0][0], **shares[0][1])]
+        with torch.no_grad():  # the backward pass of one says all that is to be found
+            parts += [forward(*share, **named) for share, named in shares[1:]]
+        return _pai_joined(parts)
     try:
         return forward(*inputs, **keywords)
     except (RuntimeError, ValueError, IndexError) as error:
-        rows = {tensor.size(0) for tensor in _pai_tensors_given((inputs, keywords)) if tensor.dim()}
-        devices = min(rows, default=0)
+        devices = fewest
         if devices < 2 or len(rows) < 2 or any(one % devices for one in rows):
             raise
-        share, named = _pai_first_share(inputs, devices), _pai_first_share(keywords, devices)
+        share, named = _pai_share_of(inputs, devices, 0), _pai_share_of(keywords, devices, 0)
         _pai_say(
             f"The model fails on all rows that it is given, {max(rows)} of some inputs and {devices} of others "
             f"({type(error).__name__}: {error}). The initialisation gives it the share of one of {devices} devices"
@@ -166,16 +175,33 @@ def _pai_tensors_given(given: Any) -> Iterator[torch.Tensor]:
             yield from _pai_tensors_given(one)
 
 
-def _pai_first_share(given: Any, devices: int) -> Any:
-    """Return the first device's share of what a model is given, as a wrapper would scatter it."""
+def _pai_devices_seen() -> int:
+    """The number of GPUs that the script sees, or has said to be those that it sees, though the model is on one."""
+    return max(torch.cuda.device_count(), len(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")))
+
+
+def _pai_share_of(given: Any, devices: int, number: int) -> Any:
+    """Return a device's share of what a model is given, as a wrapper would scatter it."""
     if isinstance(given, torch.Tensor) and given.dim():
-        return given.chunk(devices)[0]
+        return given.chunk(devices)[number]
     if isinstance(given, dict):
-        return type(given)((name, _pai_first_share(one, devices)) for name, one in given.items())
+        return type(given)((name, _pai_share_of(one, devices, number)) for name, one in given.items())
     if isinstance(given, (list, tuple)):
-        parts = [_pai_first_share(one, devices) for one in given]
+        parts = [_pai_share_of(one, devices, number) for one in given]
         return type(given)(*parts) if hasattr(given, "_fields") else type(given)(parts)
     return given
+
+
+def _pai_joined(parts: list[Any]) -> Any:
+    """Return what a wrapper would make of what its replicas return."""
+    if isinstance(parts[0], torch.Tensor):
+        return torch.cat([part if part.dim() else part.view(1) for part in parts])
+    if isinstance(parts[0], dict):
+        return type(parts[0])((name, _pai_joined([part[name] for part in parts])) for name in parts[0])
+    if isinstance(parts[0], (list, tuple)):
+        joined = [_pai_joined(list(one)) for one in zip(*parts, strict=True)]
+        return type(parts[0])(*joined) if hasattr(parts[0], "_fields") else type(parts[0])(joined)
+    return parts[0]
 
 
 _pai_begin_replicas = torch.nn.DataParallel.__init__
