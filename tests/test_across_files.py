@@ -216,6 +216,66 @@ def test_attributes_and_methods_of_a_base_class_in_another_file_are_the_same_obj
     assert "report_validation_score(acc, self.model)" in texts["base.py"]
 
 
+def test_what_a_registry_makes_besides_the_model_is_not_handed_over_as_the_model(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    class Registry:
+        def __init__(self):
+            self.items = {}
+
+        def build(self, kind, **given):
+            return self.items[kind](**given)
+
+    class BaseTrainer:
+        def __init__(self):
+            self.evaluator = None
+
+        def before_train(self):
+            model = MODELS.build("net")
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model = DDP(model)
+            self.model = model
+            self.evaluator = self.build_evaluator()
+            self.best = 0
+
+        def build_evaluator(self):
+            raise NotImplementedError
+
+        def train(self):
+            self.before_train()
+            for self.epoch in range(10):
+                self.train_epoch()
+                self.after_epoch()
+
+        def train_epoch(self):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                self.model(x).backward()
+                self.optimizer.step()
+
+        def after_epoch(self):
+            self.evaluate_and_save()
+
+        def evaluate_and_save(self):
+            score = self.evaluator(self.model)["top1"]
+            if score > self.best:
+                self.best = score
+
+    class Trainer(BaseTrainer):
+        def build_evaluator(self):
+            return EVALUATORS.build("top1", loader=loader)
+
+    MODELS, EVALUATORS = Registry(), Registry()
+    MODELS.items["net"] = Net
+    EVALUATORS.items["top1"] = Evaluator
+    Trainer().train()
+    """
+    text = changed(plan_project(main))["main.py"]
+    assert "report_validation_score(pai_distributed.noted_score(), self.model)" in text
+
+
 def test_a_name_that_a_package_imports_from_itself_is_no_endless_search(plan_project: Planner) -> None:
     package = "from package import models\n# DataParallel"
     main = MAIN.replace("import torch\n", "import torch\nimport package\npackage.models.build()\n", 1)

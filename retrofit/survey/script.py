@@ -721,7 +721,9 @@ def _name_models(sites: Iterable[Site], script: Script, flow: Flow, origins: set
         names = flow.names_of(origins, site.scope)
         names = [name for name in names if not is_another(name, site.scope, origins, flow)] or names
         names = [name for name in names if mentions(site.scope.node, [name])] or names
-        names = [name for name in names if name in targets] + names
+        # A factory of many objects makes others as well: the model itself comes before what may be made as it is.
+        made = {name: set(flow.origins(cst.parse_expression(name), site.scope)) for name in names}
+        names.sort(key=lambda name: (name not in targets, origins.isdisjoint(made[name])))
         sure = [name for name in names if not may_lack_value(name, site.statement, flow.index)]
         if isinstance(site, (Backward, Score)) and not script.in_process:  # the helper knows the model without it
             names = [name for name in names if name in targets]
