@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -408,6 +409,15 @@ def test_a_name_that_training_and_validation_share_is_taken_where_it_is_validate
     new = rewritten(plan_of(tmp_path, script(epoch, "best = 9\n")))
     assert "        pai_score = loss\n    if loss < best:" in new
     assert "report_validation_score(pai_score, model)" in new
+
+
+@pytest.mark.parametrize("leaving", ["if acc > best:\n    best = acc\n    continue", "if acc < best: continue"])
+def test_a_score_is_taken_before_its_turn_may_be_passed_over(tmp_path: Path, leaving: str) -> None:
+    steps = "steps += 1\nif steps % 50 == 0 and rank == 0:\n    acc = validate(model)\n" + indent(leaving, "    ")
+    steps += "\n    torch.save(model.state_dict(), path)"
+    text = script("pass", "steps, best = 0, 0").replace("r.step()\n", f"r.step()\n{indent(steps, ' ' * 8)}\n", 1)
+    new = rewritten(plan_of(tmp_path, text, Options(mode="max")))
+    assert "            acc = validate(model)\n            pai_score = acc\n            if acc" in new
 
 
 def test_so_it_is_in_each_epoch_where_each_validates(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     begun = begun_anew(index, flow, way.block, candidate.node) if kept is None else None
     if guard is not None:
-        made = _last_that_makes(way, here) if begun is None else begun.siblings[begun.index - 1]
+        made = _last_that_makes(index, way, here) if begun is None else begun.siblings[begun.index - 1]
         score.anchors |= {"guard": guard.node, "made": made.node}
     elif (again or deleted) and not direct:
         score.anchors["made"] = way.block.node
@@ -351,10 +351,15 @@ def _taken_in_turns(way: Way, kept: KeptScore | None, deleted: Statement | None)
     return way.block if spent and isinstance(way.block.node, cst.For) else None
 
 
-def _last_that_makes(way: Way, here: Statement) -> Statement:
-    """Return the statement after which a score is taken: where it is made, in a loop that may have no turn."""
-    within = isinstance(way.block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine)
-    return here if within else last_before_leaving(way.block)
+def _last_that_makes(index: Index, way: Way, here: Statement) -> Statement:
+    """Return the statement after which a score is taken: where it is made, in a loop that may have no turn.
+
+    It is the last of its block that no `continue` or `break` before it passes over.
+    """
+    if isinstance(way.block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine):
+        return here
+    leaving = next((later for later in way.block.following if _leaves(index, later)), None)
+    return leaving.siblings[leaving.index - 1] if leaving is not None else way.block.siblings[-1]
 
 
 def _choice_before(compared: Statement, way: Way) -> Statement | None:
