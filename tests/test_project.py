@@ -518,6 +518,67 @@ def test_methods_of_a_base_class_belong_to_the_class(tmp_path: Path) -> None:
     assert "find_unused_parameters=pai_distributed.finds_unused_parameters()" in changed["base"]
 
 
+#: An object whose parts are in classes that it extends together, none of which extends another.
+TOGETHER = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Data:
+    def load(self):
+        self.loader = make_loader()
+
+class Shown:
+    def show(self, text):
+        self.shown = print(text)
+
+class Training:
+    def fit(self):
+        best = 0
+        for epoch in range(10):
+            for x, y in self.loader:
+                loss = criterion(self.wrapped(x), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+            acc = validate(self.model)
+            if acc > best:
+                best = acc
+
+class Net(torch.nn.Module, Shown):
+    pass
+
+class Experiment(Data, Training, Shown):
+    def run(self):
+        self.load()
+        self.model = Net()
+        self.wrapped = DDP(self.model)
+        self.model = self.wrapped.module
+        self.optimizer = torch.optim.SGD(self.wrapped.parameters(), lr=0.1)
+        self.fit()
+
+Experiment().run()
+"""
+
+
+@pytest.mark.parametrize("bases", ["Data, Training", "Training, Data", "object, Data, Training"])
+def test_methods_and_attributes_of_all_base_classes_belong_to_the_class(tmp_path: Path, bases: str) -> None:
+    write(tmp_path, {"main": TOGETHER.replace("Data, Training", bases)})
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    new = next(file.after.decode() for file in plan.files if file.before)
+    assert "        else:\n            self.wrapped = pai_distributed.without_wrapper(self.model)\n" in new
+    assert "fill_missing_gradients(self.wrapped)" in new
+
+
+def test_what_several_kinds_of_objects_extend_does_not_make_them_one(tmp_path: Path) -> None:
+    write(tmp_path, {"main": TOGETHER})
+    flow = plan_of_project(tmp_path / "main.py").script.flow
+    classes = {one.name: one for one in flow.index.scopes if one.kind == "class"}
+    assert [one.name for one in flow.lineage(classes["Experiment"])] == ["Experiment", "Data", "Training", "Shown"]
+    families = {name: flow.family(one).name for name, one in classes.items()}
+    assert families == {"Experiment": "Data", "Data": "Data", "Training": "Data", "Shown": "Shown", "Net": "Net"}
+
+
 def test_what_is_called_on_an_object_is_its_class_s_method(tmp_path: Path) -> None:
     """Also where the object comes in as a parameter, and where the object itself is called."""
     main = MAIN.replace("IMPORT", "from engine import Engine, evaluate\nfrom scaler import Scaler")

@@ -205,7 +205,7 @@ class Choices:
         anew = [b.statement.order for b in self._index.bound([name], here.scope) if b.statement in sure]
         asked = self._attributes[self._flow.variable(name, here.scope)]
         later = {one for one, at in asked if at.scope is not here.scope or at.order >= max(anew, default=0)}
-        return all(one in known or self._flow.sources((lineage[-1], f"self.{one}")) for one in later)
+        return all(one in known or self._flow.sources((self._flow.family(holder), f"self.{one}")) for one in later)
 
     @cached_property
     def _attributes(self) -> dict[Variable, set[tuple[str, Statement]]]:

@@ -32,7 +32,6 @@ class Trainers:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._lineages: dict[Scope, list[Scope]] = {}
         holders = {
             holder
             for call in flow.index.calls
@@ -40,7 +39,7 @@ class Trainers:
             if (holder := flow.index.scope_of(call).enclosing_class) is not None
         }
         self._classes = [scope for scope in flow.index.scopes if scope.kind == "class"] if holders else []
-        self._training = [one for one in self._classes if not holders.isdisjoint(self._lineage(one))]
+        self._training = [one for one in self._classes if not holders.isdisjoint(self._flow.lineage(one))]
         #: Those of which objects are made, as far as names tell: all where a name is made at run time.
         self._made = {*self._training} if self._training and self._found_by_name() else set(self._mentioned())
 
@@ -57,9 +56,9 @@ class Trainers:
         flow, made = self._flow, [one for one in self._training if one in self._made]
         coming = {scope.enclosing_class for one in wrappers for scope in ways_to(one.statement, flow)}
         for holder in (one for one in made if one in coming):
-            bases = {*self._lineage(holder)}
-            kin = [one for one in made if one is not holder and not bases.isdisjoint(self._lineage(one))]
-            alone = not any(one in coming or holder in self._lineage(one) for one in kin)
+            bases = {*self._flow.lineage(holder)}
+            kin = [one for one in made if one is not holder and not bases.isdisjoint(self._flow.lineage(one))]
+            alone = not any(one in coming or holder in self._flow.lineage(one) for one in kin)
             if kin and alone and all(self._taken_instead(holder, one) for one in kin):
                 return holder
         return None
@@ -89,7 +88,7 @@ class Trainers:
             holders: the classes that wrap a model, with its name there.
         """
         chosen = self.named(answer)
-        above = self._lineage(chosen) if chosen is not None else []
+        above = self._flow.lineage(chosen) if chosen is not None else []
         name = self._owned(answer, chosen) if chosen is not None else ""
         return next((f"{self._names(one)[-1]}.{name}" for one in above if holders.get(one) == name), answer)
 
@@ -102,32 +101,23 @@ class Trainers:
         """
         made = self._made
         if chosen is not None:
-            kin = {*self._lineage(chosen)}
-            made = {one for one in made if one not in self._training or kin.isdisjoint(self._lineage(one))} | {chosen}
+            kin = {*self._flow.lineage(chosen)}
+            others = [one for one in made if one not in self._training or kin.isdisjoint(self._flow.lineage(one))]
+            made = {*others, chosen}
         training = [one for one in self._training if one in made]
-        needed = {one for holder in made for one in self._lineage(holder)}
+        needed = {one for holder in made for one in self._flow.lineage(holder)}
         gone = {one for one in self._training if one not in needed}
         idle: dict[Scope, Scope] = {}
-        for holder in {one for trainer in training for one in self._lineage(trainer)}:
-            heirs = [one for one in made if holder in self._lineage(one)]
+        for holder in {one for trainer in training for one in self._flow.lineage(trainer)}:
+            heirs = [one for one in made if holder in self._flow.lineage(one)]
             for name, method in holder.inner.items():
-                taken = {next(one for one in self._lineage(heir) if name in one.inner) for heir in heirs}
+                taken = {next(one for one in self._flow.lineage(heir) if name in one.inner) for heir in heirs}
                 if holder not in taken:
                     idle[method] = holder
         while run := [one for one, holder in idle.items() if self._named_above(one, holder, made, gone | idle.keys())]:
             idle = {one: holder for one, holder in idle.items() if one not in run}
         gone |= idle.keys()
         return {scope for scope in self._flow.index.scopes if not gone.isdisjoint([scope, *scope.around])}
-
-    def _lineage(self, holder: Scope) -> list[Scope]:
-        """Return a class and its local base classes, all of them, in the order in which methods are looked for."""
-        if holder not in self._lineages:
-            found = self._lineages[holder] = [holder]
-            for base in self._flow.bases(holder):
-                one = self._flow.defined(base, holder.parent or holder)
-                found += self._lineage(one)[:] if one is not None and one.kind == "class" else []
-            found[:] = list(dict.fromkeys(reversed(found)))[::-1]  # a common base comes after all that extend it
-        return self._lineages[holder]
 
     def _names(self, holder: Scope) -> list[str]:
         return [holder.name, f"{self._flow.index.file_of(holder).source.shown}:{holder.name}"]
@@ -162,14 +152,14 @@ class Trainers:
                 found = self._flow.defined(node, scope)
                 inside = scope.enclosing_class
                 for one in [found] if found is not None else self._flow.choices.of(node, scope):
-                    if one.kind == "class" and (inside is None or one not in self._lineage(inside)):
+                    if one.kind == "class" and (inside is None or one not in self._flow.lineage(inside)):
                         yield one
         yield from (one for one in self._classes if isinstance(one.node, cst.ClassDef) and one.node.decorators)
 
     def _is_abstract(self, holder: Scope) -> bool:
         """Whether a class calls methods of its objects that only the classes have that extend it."""
-        index, lineage = self._flow.index, self._lineage(holder)
-        heirs = [one for one in self._classes if one is not holder and holder in self._lineage(one)]
+        index, lineage = self._flow.index, self._flow.lineage(holder)
+        heirs = [one for one in self._classes if one is not holder and holder in self._flow.lineage(one)]
         theirs = {name for one in heirs for name in one.inner}
         methods = {name: inner for one in reversed(lineage) for name, inner in one.inner.items()}
         written = {name for name, one in methods.items() if one not in index.refusing}
@@ -207,7 +197,7 @@ class Trainers:
             if not isinstance(owner, cst.Call) and last_name(owner) == holder.name:
                 return True
             if isinstance(owner, cst.Call) and last_name(owner.func) == "super" and inside is not None:
-                above = [line[line.index(inside) + 1 :] for line in map(self._lineage, made) if inside in line]
+                above = [line[line.index(inside) + 1 :] for line in map(self._flow.lineage, made) if inside in line]
                 if any(next((one for one in line if name in one.inner), None) is holder for line in above):
                     return True
         return False

@@ -173,7 +173,7 @@ def _given_to_all(name: str, scope: Scope, flow: Flow) -> object:
     values = {value for b in given for value in _values_of(b, flow)}
     if len(values) != 1 or SOMETHING in values or all(b.target != name for b in given):
         return SOMETHING
-    named_too = is_set_by_name(flow, attribute, flow.lineage(scope.enclosing_class)[-1])
+    named_too = is_set_by_name(flow, attribute, flow.family(scope.enclosing_class))
     return SOMETHING if named_too or scope.enclosing_class in _handed_on(flow) else values.pop()
 
 

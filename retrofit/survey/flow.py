@@ -100,12 +100,11 @@ class Flow(Origins):
         made, scope = self.class_made(call), self.index.scope_of(call)
         if made is None or self.maker(made) is not None:
             return
-        lineage = self.lineage(made)
         given = in_order([arg for arg in call.args if arg.keyword is None and not arg.star], scope)
         plain = zip(self.fields(made), given, strict=False)
         named = [(arg.keyword.value, Source(arg.value, scope)) for arg in call.args if arg.keyword is not None]
         for name, source in [*plain, *named]:
-            self._sources[(lineage[-1], f"self.{name}")].append(source)
+            self._sources[(self.family(made), f"self.{name}")].append(source)
 
     def _read_properties(self) -> None:
         """Let properties be read as attributes: what they return is their value, and a call around runs them."""

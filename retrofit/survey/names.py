@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -83,7 +84,7 @@ class Names:
         first = name.partition(".")[0]
         if first == scope.own and name != first:
             holder = scope.enclosing_class
-            return (scope if holder is None else self.lineage(holder)[-1], f"self{name.removeprefix(first)}")
+            return (scope if holder is None else self.family(holder), f"self{name.removeprefix(first)}")
         for here in scope.searched:
             if first in here.names and first not in here.outer:
                 return self.index.imported(name, here) or (here, name)
@@ -167,20 +168,53 @@ class Names:
         nodes = [one.node for one in self.lineage(holder)]
         return any(isinstance(b.value, cst.Subscript) for n in nodes if isinstance(n, cst.ClassDef) for b in n.bases)
 
+    def _bases_here(self, holder: Scope) -> list[Scope | None]:
+        """Return the local classes that a class extends, None for each other one."""
+        found = [self.defined(base, holder.parent or holder) for base in self.bases(holder)]
+        return [one if one is not None and one.kind == "class" else None for one in found]
+
     def lineage(self, holder: Scope) -> list[Scope]:
-        """Return a class and its local base classes, the first base of each."""
+        """Return a class and its local base classes, in the order in which a method is looked for in them."""
         if holder not in self._lineages:
-            found = self._lineages[holder] = [holder]
-            while bases := self.bases(found[-1]):
-                base = self.defined(bases[0], found[-1].parent or holder)
-                if base is None or base.kind != "class" or base in found:
-                    break
-                found.append(base)
+            self._lineages[holder] = [holder]  # one that extends a class of its own name
+            above = [one for base in self._bases_here(holder) if base is not None for one in self.lineage(base)]
+            # A common base comes after all that extend it.
+            self._lineages[holder] = [*dict.fromkeys([*reversed(above), holder])][::-1]
         return self._lineages[holder]
+
+    def family(self, holder: Scope) -> Scope:
+        """Return the class that stands for all whose objects share their attributes: what extend one another."""
+        return self._families.get(holder, holder)
+
+    @cached_property
+    def _families(self) -> dict[Scope, Scope]:
+        """The last of the first bases of each class.
+
+        What is only mixed in belongs to what it is mixed into, where that is one family.
+        """
+        bases = {one: self._bases_here(one) for one in self.index.scopes if one.kind == "class"}
+        above = {one: found[0] for one, found in bases.items() if found and found[0] is not None}
+        mixed = defaultdict[Scope, list[Scope]](list)
+        for heir, found in bases.items():
+            for base in filter(None, found[1:]):
+                mixed[base].append(heir)
+
+        def last(one: Scope) -> Scope:
+            seen = dict.fromkeys([one])
+            while (base := above.get(one)) is not None and base not in seen:
+                seen[one := base] = None
+            return one
+
+        for base, heirs in mixed.items():
+            into = {last(heir) for heir in heirs} - {last(base)}
+            if len(into) == 1:
+                above[last(base)] = into.pop()
+        return {one: last(one) for one in bases}
 
     def root(self, holder: Scope) -> str:
         """Return the full name of the first class beyond the project that a class of the project extends, or ""."""
-        return next(map(self.index.qualified, self.bases(self.lineage(holder)[-1])), "")
+        above = (zip(self.bases(one), self._bases_here(one), strict=True) for one in self.lineage(holder))
+        return next((self.index.qualified(base) for bases in above for base, here in bases if here is None), "")
 
     def _method(self, holder: Scope, name: str) -> Scope | None:
         """Return a method of a class: its own, an inherited one, or the one that its only subclass has for it."""

@@ -263,7 +263,7 @@ def first_values(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[B
         return begun if any(runs_always(s.node, {b.statement.node for b in begun}) for s in scope.file.body) else []
     variable = flow.member(name, loop.scope)
     makers = [one for one in index.scopes if one.name in ("__init__", "__post_init__")]
-    makers = [one for one in makers if one.enclosing_class and flow.lineage(one.enclosing_class)[-1] is variable[0]]
+    makers = [one for one in makers if one.enclosing_class and flow.family(one.enclosing_class) is variable[0]]
     begun = [b for b in index.bindings if b.target == variable[1] and b.value is not None and makers]
     begun = [b for b in begun if flow.variable(b.target, b.statement.scope) == variable]
     return begun if any(_always_gives(one, begun, flow) for one in makers) else []

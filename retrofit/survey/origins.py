@@ -96,7 +96,7 @@ class Origins(Names):
         found = classes.pop() if len(classes) == 1 else None
         if found is None:
             return self.variable(name, scope)
-        return (self.lineage(found)[-1], f"self.{attribute}")
+        return (self.family(found), f"self.{attribute}")
 
     def called(self, call: cst.Call) -> Scope | None:
         """Return the local function or method that ``call`` calls, as far as names and constructors tell."""
@@ -477,7 +477,7 @@ class Origins(Names):
             if first != name and first != "self" and self.variable(first, scope)[0] is owner:
                 yield name, scope
         if scope.enclosing_class is not None and any(scope.own in here.parameters for here in around):
-            holder = self.lineage(scope.enclosing_class)[-1]
+            holder = self.family(scope.enclosing_class)
             for _, name in self._given_to(holder):
                 if name.startswith("self."):
                     yield f"{scope.own}{name.removeprefix('self')}", scope

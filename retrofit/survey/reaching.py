@@ -91,8 +91,7 @@ class Reaching:
         if holder is None or not (own or made):
             return False
         if own is not None:
-            mixed = any({own, holder} <= classes for classes in self._mixed)
-            return not (mixed or self._may_extend(own, holder) or self._may_extend(holder, own))
+            return own is not holder and not any({own, holder} <= line for line in self._lines)
         return not any(self._may_be_of(origin.node, holder) for origin in made)
 
     def _may_be_of(self, made: cst.BaseExpression, holder: Scope) -> bool:
@@ -100,20 +99,12 @@ class Reaching:
         kind = self._flow.class_made(made)
         if kind is None:
             return not is_namespace(made, self._flow)
-        return self._may_extend(kind, holder)
+        return holder in self._flow.lineage(kind)
 
     @cached_property
-    def _mixed(self) -> list[set[Scope]]:
-        """The classes that one class extends together, for each that extends several."""
-        found: list[set[Scope]] = []
-        for one in [scope for scope in self._flow.index.scopes if len(self._flow.bases(scope)) > 1]:
-            defined = [self._flow.defined(base, one.parent or one) for base in self._flow.bases(one)]
-            found.append({known for kind in defined if kind is not None for known in self._flow.lineage(kind)})
-        return found
-
-    def _may_extend(self, kind: Scope, holder: Scope) -> bool:
-        lineage = self._flow.lineage(kind)
-        return holder in lineage or any(self._flow.bases(one)[1:] for one in lineage)
+    def _lines(self) -> list[set[Scope]]:
+        """What each class is together with all that it extends."""
+        return [{*self._flow.lineage(one)} for one in self._flow.index.scopes if one.kind == "class"]
 
     def _excluded(self, value: cst.CSTNode, read: cst.CSTNode) -> bool:
         """Whether a value is given under a condition that does not hold where it is read."""

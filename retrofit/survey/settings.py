@@ -42,7 +42,7 @@ def _class_of(flow: Flow, name: str, scope: Scope) -> Scope | None:
 def _classes_of(flow: Flow, name: str, scope: Scope) -> set[Scope | None]:
     """Return the same for each object that a name may be, None for what is none of a class of the project."""
     if name == "self":
-        return {flow.lineage(scope.enclosing_class)[-1] if scope.enclosing_class is not None else None}
+        return {flow.family(scope.enclosing_class) if scope.enclosing_class is not None else None}
     holder, _, attribute = name.rpartition(".")
     own = flow.sources(flow.variable(name, scope))
     whole = _class_of(flow, holder, scope) if holder and not own else None
@@ -50,7 +50,7 @@ def _classes_of(flow: Flow, name: str, scope: Scope) -> set[Scope | None]:
     parts = [(one.value, one.scope) for one in given] or [(cst.parse_expression(name), scope)]
     made = [origin for node, here in parts if node is not None for origin in flow.deep_origins(node, here)]
     built = [flow.class_made(origin.node) for origin in made if not flow.inside(origin)]
-    return {flow.lineage(one)[-1] if one is not None else None for one in built}
+    return {flow.family(one) if one is not None else None for one in built}
 
 
 def calls_by_name(

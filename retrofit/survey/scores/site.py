@@ -197,7 +197,7 @@ def _may_have_more(flow: Flow, holder: Scope, name: str) -> bool:
         return True
     by_name = {"__getattr__", "__getattribute__"} & holder.inner.keys()
     more = by_name or node.decorators or flow.bases(holder)[1:]
-    return bool(more) or is_set_by_name(flow, name, flow.lineage(holder)[-1])
+    return bool(more) or is_set_by_name(flow, name, flow.family(holder))
 
 
 def _batches_around(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
