@@ -216,6 +216,37 @@ def test_attributes_and_methods_of_a_base_class_in_another_file_are_the_same_obj
     assert "report_validation_score(acc, self.model)" in texts["base.py"]
 
 
+def test_a_copy_that_takes_the_models_place_in_the_end_is_not_handed_over_as_the_model(plan_project: Planner) -> None:
+    main = """
+    import copy
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    class Manager:
+        def __init__(self):
+            self.model = DDP(Net())
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def train(self):
+            best, best_model = 0, None
+            for epoch in range(10):
+                for x, y in loader:
+                    self.optimizer.zero_grad()
+                    self.model(x).backward()
+                    self.optimizer.step()
+                acc = validate(self.model)
+                if acc > best:
+                    best, best_model = acc, copy.deepcopy(self.model)
+            self.model = best_model
+
+    Manager().train()
+    """
+    plan = plan_project(main)
+    assert not plan.questions
+    new = next(one.after.decode() for one in plan.files if one.before)
+    assert "report_validation_score(acc, self.model, leave=False)" in new
+
+
 def test_what_a_registry_makes_besides_the_model_is_not_handed_over_as_the_model(plan_project: Planner) -> None:
     main = """
     import torch

@@ -724,7 +724,9 @@ def _name_models(sites: Iterable[Site], script: Script, flow: Flow, origins: set
         # A factory of many objects makes others as well: the model itself comes before what may be made as it is.
         made = {name: set(flow.origins(cst.parse_expression(name), site.scope)) for name in names}
         names.sort(key=lambda name: (name not in targets, origins.isdisjoint(made[name])))
-        sure = [name for name in names if not may_lack_value(name, site.statement, flow.index)]
+        # An attribute that another function gives the wrapped model has it, though this one may replace it later.
+        given = {one.target for one in script.wrappers if "." in one.target and one.scope is not site.scope}
+        sure = [name for name in names if name in given or not may_lack_value(name, site.statement, flow.index)]
         if isinstance(site, (Backward, Score)) and not script.in_process:  # the helper knows the model without it
             names = [name for name in names if name in targets]
         site.model = ((not script.in_process and sure) or names or [""])[0]
