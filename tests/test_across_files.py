@@ -220,15 +220,16 @@ def test_a_copy_that_takes_the_models_place_in_the_end_is_not_handed_over_as_the
     main = """
     import copy
     import torch
-    from torch.nn.parallel import DistributedDataParallel as DDP
 
     class Manager:
         def __init__(self):
-            self.model = DDP(Net())
+            self.model = Net()
+            self.model = torch.nn.DataParallel(self.model)
             self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 
         def train(self):
-            best, best_model = 0, None
+            best = 0
+            best_model = None
             for epoch in range(10):
                 for x, y in loader:
                     self.optimizer.zero_grad()
@@ -236,7 +237,8 @@ def test_a_copy_that_takes_the_models_place_in_the_end_is_not_handed_over_as_the
                     self.optimizer.step()
                 acc = validate(self.model)
                 if acc > best:
-                    best, best_model = acc, copy.deepcopy(self.model)
+                    best = acc
+                    best_model = copy.deepcopy(self.model)
             self.model = best_model
 
     Manager().train()
