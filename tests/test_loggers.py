@@ -84,6 +84,14 @@ def test_a_run_of_wandb_goes_on(begin: str, log: str, tmp_path: Path, monkeypatc
     assert steps == list(range(12))
 
 
+def test_settings_of_wandb_may_change_from_round_to_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that goes on has the first round's, which a script gives it again: `wandb.config.update(args)`."""
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    begin = "config = wandb.init(project='p', mode='offline').config; config.update({'pai_load_folder': None})"
+    train_logging(tmp_path, "import wandb", begin, "config.update({'pai_load_folder': args.pai_load_folder})")
+
+
 def test_wandb_may_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "disabled")

@@ -118,6 +118,15 @@ def _pai_around_wandb_log(log: Any) -> Any:
     return log_later
 
 
+def _pai_around_sanitize(sanitize: Any) -> Any:
+    """W&B refuses a setting that has another value in a later round, such as the folder to go on from."""
+
+    def sanitize_later(config: Any, key: Any, value: Any, allow_val_change: Any = None) -> Any:
+        return sanitize(config, key, value, True if load_folder() else allow_val_change)
+
+    return sanitize_later
+
+
 def _pai_around_log_metric(log_metric: Any) -> Any:
     of_all_rounds = _pai_steps_of("mlflow")[1]
 
@@ -193,6 +202,7 @@ _pai_around: list[tuple[str, str, Any]] = [
     ("tensorboardX.writer", "EventFileWriter", _pai_around_event_writer),
     ("wandb", "init", _pai_around_wandb_init),
     ("wandb.sdk.wandb_run:Run", "log", _pai_around_wandb_log),
+    ("wandb.sdk.wandb_config:Config", "_sanitize", _pai_around_sanitize),
     ("mlflow.tracking.client:MlflowClient", "log_metric", _pai_around_log_metric),
     ("mlflow.tracking.client:MlflowClient", "log_batch", _pai_around_log_batch),
     ("mlflow.tracking.client:MlflowClient", "log_param", _pai_around_log_param),
