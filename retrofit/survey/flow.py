@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import RunsDecorated, StartsProcesses
+from retrofit.knowledge.kinds import ReadsCommandLine, RunsDecorated, StartsProcesses
 from retrofit.survey.choices import Choices
 from retrofit.survey.index import Index
 from retrofit.survey.lookups import Lookups
@@ -332,9 +333,17 @@ class Flow(Origins):
             seen.add(scope)
             callers = self.callers(scope)
             if not callers:
-                return None if self._runs_decorated(scope) else scope
+                return None if scope in self.commands or self._runs_decorated(scope) else scope
             scope = self.index.scope_of(callers[0])
         return None
+
+    @cached_property
+    def commands(self) -> set[Scope]:
+        """The functions that a library runs with what the command line says: `fire.Fire(main)`."""
+        calls = self.index.calls_to(*self.index.knowledge.named(ReadsCommandLine))
+        given = [(call.args[0].value, self.index.scope_of(call)) for call in calls if call.args]
+        found = [self._function(node, scope) for node, scope in given]
+        return {one for one in found if one is not None}
 
     def _runs_decorated(self, function: Scope) -> bool:
         """Whether an object of a library runs a function that a method of it decorates: `@experiment.automain`."""

@@ -88,7 +88,7 @@ from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.spawns import find_spawns, spawned_numbers
 from retrofit.survey.starting_points import find_starting_points
-from retrofit.survey.stops import find_early_ends, find_stops
+from retrofit.survey.stops import find_early_ends, find_interruptions, find_stops
 from retrofit.survey.thawing import find_thaws
 from retrofit.survey.trainings import (
     exclude_one_another,
@@ -259,7 +259,8 @@ def survey(
         loop.partings = find_partings(index, flow, loop) if script.kind == "ddp" else []
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.joins = find_joins(index, flow, loop) if script.kind == "ddp" else []
-        loop.stops = find_stops(index, flow, loop, script.scores) if script.kind == "ddp" else []
+        loop.stops = find_interruptions(flow, loop)
+        loop.stops += find_stops(index, flow, loop, script.scores) if script.kind == "ddp" else []
         loop.stops += find_early_ends(index, loop, script.scores)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from operator import itemgetter
 
 import libcst as cst
@@ -18,7 +19,8 @@ from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.handed_on import bests_returned
-from retrofit.survey.scores.values import element_of, in_loop
+from retrofit.survey.scores.keepers import kept_where_given
+from retrofit.survey.scores.values import element_of, in_loop, written_bare
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -35,6 +37,10 @@ def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
     And the name of what is kept so, but has no name or value before the loop, or is returned within it; "" for none.
     """
     found, lost = list[str](), ""
+    if not candidate.holder:
+        function = index.scope_of(candidate.node) if candidate.node in index.parents else loop.scope
+        holder, keeper = kept_where_given(flow, function, written_bare(index, candidate.node))
+        candidate = replace(candidate, holder=holder, keeper=keeper)
     for name, scope in _read_afterwards(index, flow, loop, candidate):
         own = in_the_loop(index, flow, loop, name, scope)
         known = bool(own) and is_begun(index, flow, loop, own)

@@ -53,6 +53,7 @@ from retrofit.survey.scores.ways import (
 )
 from retrofit.survey.scores.words import Candidate, direction_of
 from retrofit.survey.settings import is_set_by_name
+from retrofit.survey.signals import Signals
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
 from retrofit.survey.sites.score import EarlyEnd, KeptScore, Score, answer_for
@@ -563,24 +564,28 @@ def _ending_behind(
 ) -> list[Statement]:
     """Return what ends the training behind a place, on all ranks: a number of steps, an option, an early stopping.
 
+    A signal does not end it, but interrupts it.
+
     It may do so in the first turn, whose score is the only one then, and by another measure than the score, of which
     that turn's may be the best.
 
     Args:
         noting: the function that notes the score, if one does: what it notes again on the way, of a test, would count.
     """
-    behind = [part for part in map(index.statement, loop.leaving) if any(one in part.path for one in place.following)]
+    signals = Signals(flow)
+    ends = [index.statement(node) for node in loop.leaving if not signals.interrupt(loop, node)]
+    behind = [part for part in ends if any(one in part.path for one in place.following)]
     steps = {part: next(one for one in place.following if one in part.path) for part in behind}
     behind = [part for part in behind if noting not in called_in(index, flow, steps[part])]
 
-    def ends(part: Statement) -> bool:
+    def of_all(part: Statement) -> bool:
         tests = [test for test, _ in index.guards(part.node) if loop.statement in index.statement(test).path[:-1]]
         shared = [test for test in tests if index.statement(test) not in place.around]
         around = takewhile(lambda one: one is not loop.node, index.ancestors(part.node))
         handles = any(isinstance(one, cst.ExceptHandler) for one in around)
         return not handles and not any(by_rank(index, flow, one, part) for one in shared)
 
-    return [part for part in behind if ends(part)]
+    return [part for part in behind if of_all(part)]
 
 
 def _early_end(
