@@ -356,7 +356,8 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
     else:
         script.hints = shown
     if not script.measures:
-        found = [one for one in find_trained(index, flow, loops) if fits(one[0])]
+        aside = {use.statement for library in script.frameworks if library.option for use in library.used}
+        found = [one for one in find_trained(index, flow, loops, aside) if fits(one[0])]
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
 
 
