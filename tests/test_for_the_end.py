@@ -341,6 +341,15 @@ stopper, when = Stopper(), 0
         ),
         pytest.param("False", "self.bad > 4", "if stopper.step(acc):", [], id="whether to stop"),
         pytest.param("False", "True", "if stopper.step(acc):", [], id="whether it is worse"),
+        pytest.param("True", "False", "if stopper.step(acc) or epoch % 10 == 0:", [], id="or now and then"),
+        pytest.param("True", "False", "if stopper.step(acc) or epoch == 0:", ["when"], id="or first"),
+        pytest.param("True", "False", "if stopper.step(acc) and rank == 0:", ["when"], id="and more"),
+        pytest.param("True", "False", "if not stopper.step(acc) and late:", [], id="worse, and more"),
+        pytest.param("True", "False", "if not stopper.step(acc):\n    log()\nelse:", ["when"], id="otherwise"),
+        pytest.param("True", "False", "if not stopper.step(acc) and late:\n    log()\nelse:", [], id="or otherwise"),
+        pytest.param(
+            "True", "False", "if not stopper.step(acc) or late:\n    log()\nelse:", ["when"], id="and otherwise"
+        ),
     ],
 )
 def test_what_is_given_where_an_object_answers_that_the_score_is_better_is_kept(
@@ -350,6 +359,29 @@ def test_what_is_given_where_an_object_answers_that_the_score_is_better_is_kept(
     epoch = f"acc = validate(model)\n{asks}\n    when = epoch"
     (score,) = survey_of(script(epoch, before, "print(when)")).scores
     assert (score.direction, score.kept_for_end) == ("max", kept)
+
+
+@pytest.mark.parametrize(
+    ("test", "loop", "kept"),
+    [
+        ("better", "", ["when"]),
+        ("better or epoch % 10 == 0", "", []),
+        ("better or epoch == 0", "", ["when"]),
+        ("better or epoch == start", "", []),
+        ("better or epoch == start", "range(start, 10)", ["when"]),
+        ("better or epoch == 9", "", []),
+        ("not better and bad > 5", "", []),
+        ("better and rank == 0", "", ["when"]),
+    ],
+)
+@pytest.mark.parametrize("given", ["if TEST:\n    when = epoch", "when = epoch if TEST else when"])
+def test_what_is_given_also_where_the_score_may_be_worse_is_not_kept_with_the_best(
+    test: str, loop: str, kept: list[str], given: str
+) -> None:
+    epoch = f"acc = validate(model)\nbetter = acc > best\n{given.replace('TEST', test)}\nbest = max(acc, best)"
+    text = script(epoch, "best, when, bad, start, rank = 0, 0, 0, 0, 0", "print(when)")
+    (score,) = survey_of(text.replace("range(10)", loop or "range(10)")).scores
+    assert score.kept_for_end == kept
 
 
 def test_a_best_is_kept_by_no_name_that_its_object_gets_behind_the_loop() -> None:

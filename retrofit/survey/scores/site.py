@@ -110,7 +110,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     behind = [] if direct else _ending_behind(index, flow, loop, outer, noting)
     before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, behind))
     report = _past_the_rest(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
-    ending = [] if anew else behind
+    captured = guard is not None or again
+    ending = behind if captured or not anew else []
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -151,7 +152,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif (again or deleted) and not direct:
         score.anchors["made"] = way.block.node
     elif begun is not None and begun.order <= report.order:
-        score.anchors["made"] = begun.siblings[begun.index - 1].node
+        ends = any(end.statement.order < begun.order for end in score.early)  # where it is read before that
+        score.anchors["made"] = way.block.node if ends else begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
     score.known = score.known and not (candidate.named and lacks_part(flow, whole_of(index, candidate), at.scope))
     makers = [maker for maker in makers_of(flow, candidate.node, code_of(index, loop)) if maker.order > at.last]
