@@ -1648,21 +1648,18 @@ def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner, engine
 
 
 @pytest.mark.parametrize(
-    ("start", "told"),
+    ("start", "asked"),
     [
         pytest.param("main(Net())\n", [], id="once"),
-        pytest.param(
-            "model = Net()\nfor part in range(5):\n    main(model)\n",
-            ["`for part in range(5)` (line 15)"],
-            id="in parts",
-        ),
+        pytest.param("model = Net()\nfor part in range(5):\n    main(model)\n", [("PAI104", 15)], id="in parts"),
     ],
 )
-def test_a_training_that_a_loop_repeats_is_told(plan_project: Planner, start: str, told: list[str]) -> None:
+def test_a_training_that_a_loop_repeats_is_asked_about(
+    plan_project: Planner, start: str, asked: list[tuple[str, int]]
+) -> None:
     main = code(MAIN).removesuffix("main()\n").replace("main():\n    model = Net()\n", "main(model):\n")
     plan = plan_project(main + start, engine=ENGINE)
-    notes = [note.message for note in plan.notes if note.code == "PAI011"]
-    assert [note.split(" goes through")[0] for note in notes] == told
+    assert [(question.code, question.line) for question in plan.questions] == asked
 
 
 def test_a_loop_that_may_end_by_itself_is_followed_by_its_end(plan_project: Planner) -> None:

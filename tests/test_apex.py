@@ -133,6 +133,65 @@ def test_amp_is_told_where_only_an_option_leads_to_it(tmp_path: Path, given: dic
     assert [(note.code, "train without" in note.message) for note in plan.notes] == [("PAI100", True)]
 
 
+TRAINED = """
+import click, fire, typer
+import torch
+from absl import app, flags
+from absl.flags import FLAGS
+from apex import amp
+HEAD
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if ASKED:
+        model = amp.initialize(model)
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    best = 0
+    for epoch in range(9):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        acc = evaluate(model)
+        if acc > best:
+            best = acc
+
+RUN
+"""
+CLICK, ABSL = "@click.command()\n@click.option(OPTION)\ndef main(half, **others):", "flags.OPTION\ndef main(argv):"
+LEVEL = "'--half', type=click.Choice(['O0', 'O1']), default="
+COMMANDS = {
+    "a flag of click's": (CLICK, "'--half', is_flag=True", "half", "main()", True),
+    "with two spellings": (CLICK, "'-h/-f', '--half/--full'", "half", "main()", True),
+    "by its own name": (CLICK, "'--fp16', 'half', is_flag=True", "half", "main(sys.argv[1:])", True),
+    "a level of click's": (CLICK, f"{LEVEL}'O0'", "half != 'O0'", "main()", True),
+    "absl's": (ABSL, "DEFINE_bool('half', False, 'what')", "FLAGS.half", "app.run(main)", True),
+    "absl's by its whole name": (ABSL, "DEFINE_string('half', None, '')", "flags.FLAGS.half", "app.run(main)", True),
+    "fire's": ("def main(half=False):", "", "half", "fire.Fire(main)", True),
+    "typer's": ("def main(half: bool = OPTION):", "typer.Option(False)", "half", "typer.run(main)", True),
+    "on with click": (CLICK, "'--half', is_flag=True, default=True", "half", "main()", False),
+    "a level that is on": (CLICK, f"{LEVEL}'O1'", "half != 'O0'", "main()", False),
+    "a text that is a number": (CLICK, "'--half', type=int, default='0'", "half", "main()", False),
+    "another one": (CLICK, "'--other', is_flag=True", "half", "main()", False),
+    "on with absl": (ABSL, "DEFINE_bool('half', True, 'what')", "FLAGS.half", "app.run(main)", False),
+    "set in code": (ABSL, "DEFINE_bool('half', False, '')\nFLAGS.half = 1", "FLAGS.half", "app.run(main)", False),
+    "on with fire": ("def main(half=True):", "", "half", "fire.Fire(main)", False),
+    "not said with fire": ("def main(half):", "", "half", "fire.Fire(main)", False),
+    "called with it": ("def main(half=False):", "", "half", "fire.Fire(main)\nmain(half=True)", False),
+    "nobody's": ("def main(half=False):", "", "half", "start(main)", None),
+}
+
+
+@pytest.mark.parametrize(("head", "option", "asked", "run", "off"), COMMANDS.values(), ids=COMMANDS)
+def test_options_of_other_libraries_are_known(
+    tmp_path: Path, head: str, option: str, asked: str, run: str, off: bool | None
+) -> None:
+    text = code(TRAINED).replace("HEAD", head).replace("OPTION", option).replace("ASKED", asked).replace("RUN", run)
+    plan = plan_of(tmp_path, text)
+    told = [f"where `{asked}` holds; train without" in note.message for note in plan.notes if note.code == "PAI100"]
+    assert told == ([True] if off else [])
+    assert [one.code for one in plan.questions] == (["PAI100"] if off is False else [])
+
+
 UNUSED = {
     "imported": {"used": "pass"},
     "in what nothing calls": {"used": "pass", "before": f"def prepared(model):\n    {USED}\n    return model\n"},

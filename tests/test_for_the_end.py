@@ -341,6 +341,15 @@ stopper, when = Stopper(), 0
         ),
         pytest.param("False", "self.bad > 4", "if stopper.step(acc):", [], id="whether to stop"),
         pytest.param("False", "True", "if stopper.step(acc):", [], id="whether it is worse"),
+        pytest.param("True", "False", "if stopper.step(acc) or epoch % 10 == 0:", [], id="or now and then"),
+        pytest.param("True", "False", "if stopper.step(acc) or epoch == 0:", ["when"], id="or first"),
+        pytest.param("True", "False", "if stopper.step(acc) and rank == 0:", ["when"], id="and more"),
+        pytest.param("True", "False", "if not stopper.step(acc) and late:", [], id="worse, and more"),
+        pytest.param("True", "False", "if not stopper.step(acc):\n    log()\nelse:", ["when"], id="otherwise"),
+        pytest.param("True", "False", "if not stopper.step(acc) and late:\n    log()\nelse:", [], id="or otherwise"),
+        pytest.param(
+            "True", "False", "if not stopper.step(acc) or late:\n    log()\nelse:", ["when"], id="and otherwise"
+        ),
     ],
 )
 def test_what_is_given_where_an_object_answers_that_the_score_is_better_is_kept(
@@ -350,6 +359,29 @@ def test_what_is_given_where_an_object_answers_that_the_score_is_better_is_kept(
     epoch = f"acc = validate(model)\n{asks}\n    when = epoch"
     (score,) = survey_of(script(epoch, before, "print(when)")).scores
     assert (score.direction, score.kept_for_end) == ("max", kept)
+
+
+@pytest.mark.parametrize(
+    ("test", "loop", "kept"),
+    [
+        ("better", "", ["when"]),
+        ("better or epoch % 10 == 0", "", []),
+        ("better or epoch == 0", "", ["when"]),
+        ("better or epoch == start", "", []),
+        ("better or epoch == start", "range(start, 10)", ["when"]),
+        ("better or epoch == 9", "", []),
+        ("not better and bad > 5", "", []),
+        ("better and rank == 0", "", ["when"]),
+    ],
+)
+@pytest.mark.parametrize("given", ["if TEST:\n    when = epoch", "when = epoch if TEST else when"])
+def test_what_is_given_also_where_the_score_may_be_worse_is_not_kept_with_the_best(
+    test: str, loop: str, kept: list[str], given: str
+) -> None:
+    epoch = f"acc = validate(model)\nbetter = acc > best\n{given.replace('TEST', test)}\nbest = max(acc, best)"
+    text = script(epoch, "best, when, bad, start, rank = 0, 0, 0, 0, 0", "print(when)")
+    (score,) = survey_of(text.replace("range(10)", loop or "range(10)")).scores
+    assert score.kept_for_end == kept
 
 
 def test_a_best_is_kept_by_no_name_that_its_object_gets_behind_the_loop() -> None:
@@ -513,3 +545,79 @@ READ = "best = found = 0\nwhen = {}\n"
 def test_what_the_code_after_the_loop_gives_a_name_itself_is_not_read_of_the_loop(after: str, read: bool) -> None:
     (score,) = survey_of(script(f"{TAKEN}when = epoch", READ, after), mode="max").scores
     assert score.kept_for_end == ["when"] * read
+
+
+MANAGED = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Manager:
+    def __init__(self, greater=True):
+        self.greater, self.saved = greater, 0
+        self.best = -float("inf") if greater else float("inf")
+        self.best_epoch = -1
+
+    def is_better(self, value):
+        return value > self.best if self.greater else value < self.best
+
+    def step(self, epoch, value):
+        better = self.is_better(value)
+        if ASKED:
+            self.best, self.best_epoch = GIVEN
+        self.saved += 1
+
+class Trainer:
+    def train(self):
+        self.model = DDP(Net())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.ckpt = Manager()
+        self.loop()
+        AFTER
+
+    def loop(self):
+        for epoch in range(10):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                criterion(self.model(x), y).backward()
+                self.optimizer.step()
+            self.evaluate(epoch)
+
+    def evaluate(self, epoch):
+        score = validate(self.model)
+        self.ckpt.step(epoch, HANDED)
+
+trainer = Trainer()
+trainer.train()
+BEHIND
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        pytest.param({}, ["self.ckpt.best", "self.ckpt.best_epoch"], id="both"),
+        pytest.param({"BEHIND": "print(trainer.ckpt.best)"}, ["self.ckpt.best"], id="behind the call"),
+        pytest.param(
+            {"self.evaluate(epoch)": "score = validate(self.model)\n            self.ckpt.step(epoch, score)"},
+            ["self.ckpt.best", "self.ckpt.best_epoch"],
+            id="given by the loop",
+        ),
+        pytest.param({"AFTER": "print(self.ckpt.saved)"}, [], id="what each turn counts"),
+        pytest.param({"ASKED": "self.is_better(value) and epoch"}, ["self.ckpt.best", "self.ckpt.best_epoch"], id="at"),
+        pytest.param({"ASKED": "epoch % 2"}, [], id="by no comparison"),
+        pytest.param({"ASKED": "value > 0.5"}, [], id="compared with another"),
+        pytest.param({"HANDED": "epoch"}, [], id="another value"),
+        pytest.param({"GIVEN": "epoch, value"}, [], id="the best of another"),
+    ],
+)
+def test_what_an_object_keeps_with_the_score_that_the_user_names_is_kept(
+    changes: dict[str, str], kept: list[str]
+) -> None:
+    """As it is given to a method whose own way of asking which one is better tells nothing of a score."""
+    begun = {"ASKED": "better", "GIVEN": "value, epoch", "HANDED": "score", "AFTER": "pass", "BEHIND": ""}
+    begun |= {"AFTER": "print(self.ckpt.best, self.ckpt.best_epoch)"} if "BEHIND" not in changes else {}
+    text = MANAGED
+    for name, code in {**begun, **changes}.items():
+        text = text.replace(name, code)
+    (score,) = survey_of(text, metric="score", mode="max").scores
+    assert (score.kept_for_end, score.lost_with_best) == (kept, "")

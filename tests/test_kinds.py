@@ -540,3 +540,11 @@ def test_what_the_epoch_loop_goes_through_is_several_values(epoch: str, kind: st
     text = script(f"ret = validate(model)\nprint(ret['accs'])\n{epoch}", "def validate(net):\n    return measure(net)")
     (score,) = survey_of(text).scores
     assert score.unfit[0] == kind
+
+
+@pytest.mark.parametrize("line", ["for x in errors: print(x)", "print(errors[3])"])
+def test_what_never_runs_is_looked_through_in_peace(line: str) -> None:
+    found = survey_of(
+        script("acc = validate(model)\nprint(acc)", f"def old(errors):\n    raise ValueError\n    {line}\n")
+    )
+    assert [score.expression for score in found.scores] == ["acc"]

@@ -375,3 +375,46 @@ def test_what_is_told_of_each_batch_alone_is_not_offered() -> None:
     epoch = MEASURED.replace("losst_va =", "found =").replace("mean_score", "other").replace("print(other)", "pass")
     found = survey_of(script(epoch.replace("TELL", "print(found.item())")))
     assert (found.scores, [name for name, _ in found.measures]) == ([], ["found"])
+
+
+HALVED = """
+import argparse
+import torch
+from apex import amp
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+args = parser.parse_args()
+model = torch.nn.DataParallel(Net())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(5):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+                SHOWN
+        else:
+            OTHERWISE
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "otherwise", "offered"),
+    [
+        pytest.param("pass", "loss.backward()", ["loss"], id="its loss"),
+        pytest.param("print(f'loss {scaled_loss}')", "loss.backward()", ["loss"], id="that it tells"),
+        pytest.param("pass", "pass", [], id="no other way"),
+    ],
+)
+def test_what_stands_only_in_a_library_that_an_option_leads_to_is_not_offered(
+    shown: str, otherwise: str, offered: list[str]
+) -> None:
+    found = survey_of(HALVED.replace("SHOWN", shown).replace("OTHERWISE", otherwise))
+    assert [name for _, name, _ in found.trained] == offered
+
+
+def test_what_stands_in_a_block_of_no_such_library_is_offered() -> None:
+    text = HALVED.replace("amp.scale_loss(loss, optimizer)", "scaled(loss)").replace("SHOWN", "pass")
+    found = survey_of(text.replace("OTHERWISE", "pass"))
+    assert [name for _, name, _ in found.trained] == ["scaled_loss"]

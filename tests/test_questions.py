@@ -235,6 +235,13 @@ PARTING = before(
     "def meet():\n    dist.init_process_group()\n\n\n",
     IMPORT,
 )
+
+
+def learnt(call: str, parameters: str = "model, schedule=None", above: str = "") -> Swaps:
+    """Let a function train, and the epoch loop call it so."""
+    return ((EPOCHS + BATCHES, f"{above}def learn({parameters}):\n{BATCHES}\n\n{EPOCHS}    {call}\n"),)
+
+
 QUESTIONS: dict[str, Question] = {
     "PAI001 1": Question(
         (before("def kept_with_best():\n    pass\n\n\n"),),
@@ -950,6 +957,16 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
     ),
+    "PAI104 13": Question(
+        learnt("learn(model, scheduler=schedule)"),
+        {
+            "by its name": learnt("learn(model, schedule=schedule)"),
+            "of any name": learnt("learn(model, scheduler=schedule)", "model, **more"),
+            "of a dict": learnt("learn(model, **{'schedule': schedule})"),
+            "where another one does not": learnt("learn(model) if schedule else learn(model, scheduler=schedule)"),
+            "through a decorator": learnt("learn(model, scheduler=schedule)", above="@lenient\n"),
+        },
+    ),
     "PAI105 1": Question(
         ((inner(SCORE), ""),),
         {
@@ -1432,6 +1449,31 @@ def test_a_wrapper_that_nothing_calls_is_told(tmp_path: Path, called: bool) -> N
     (question,) = plan(tmp_path, QUESTIONS["PAI102 8"], ((BUILT + WRAPPED, wraps),)).questions
     assert question.message.startswith("PAI102 8")
     assert ("nothing was found to call `wrap` (line " in question.message) is not called
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("model, scheduler=1", "gives `scheduler`, which `learn` does not take"),
+        ("model, 1, 2, 3", "gives 4 arguments by position, of which `learn` takes 2"),
+        ("schedule=1", "does not give `model`, which `learn` must have"),
+        ("model, model=net", "gives `model` twice"),
+    ],
+)
+def test_a_call_that_fails_for_its_arguments_is_told_where_it_stands(tmp_path: Path, given: str, why: str) -> None:
+    text = PLAIN
+    for old, new in learnt(f"learn({given})"):
+        text = text.replace(old, new)
+    (question,) = plan_of(tmp_path, text).questions
+    at = next(number for number, line in enumerate(text.splitlines(), 1) if f"learn({given})" in line)
+    assert (question.code, question.line) == ("PAI104", at)
+    assert question.message.startswith(f"`learn(...)` {why}: it fails here, and nothing else was found to call `learn`")
+
+
+def test_a_call_that_cannot_wrap_is_told_where_it_stands(tmp_path: Path) -> None:
+    wraps = "def wrap(module):\n    return DDP(module)\n\n\nmodel = wrap(given, device=0)\n"
+    (question,) = plan(tmp_path, QUESTIONS["PAI102 8"], ((BUILT + WRAPPED, wraps),)).questions
+    assert question.message.startswith("PAI104 13")
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,15 @@ for epoch in range(3):
         optimizer.step()
 """
 
+PARTED_GRAPH = swapped(
+    SCRIPT,
+    ("import torch\n", "import dgl\nimport torch\n"),
+    (
+        "    model = DistributedDataParallel(model)\n",
+        "    «dgl.distributed.initialize('ip.txt')\n    model = DistributedDataParallel(model)\n",
+    ),
+)
+
 WRAP = "    model = DistributedDataParallel(model)\n"
 TRACK = "        if acc > best_acc:\n            best_acc = acc\n"
 VALIDATE = "        acc = validate(model, loader)\n"
@@ -311,6 +320,7 @@ CASES = {
     "FSDP": Case(FSDP, "PAI100", ("FSDP", "DistributedDataParallel")),
     "fully_shard": Case(FULLY_SHARD, "PAI100", ("FSDP", "DistributedDataParallel")),
     "Horovod": Case(HOROVOD, "PAI100", ("Horovod", "DistributedDataParallel")),
+    "DGL's servers": Case(PARTED_GRAPH, "PAI100", ("dgl.distributed", "launch.py", "DistributedDataParallel")),
 }
 
 

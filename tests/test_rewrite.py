@@ -1625,6 +1625,48 @@ def test_turn_that_ends_the_training_hands_its_score_over_first(tmp_path: Path, 
     assert (f"model)\n    if {test}:\n        bar.close()\n" in rewritten(plan_of(tmp_path, closed))) == handed
 
 
+_ON_FIRST = "acc = None\nif rank == 0:\n    acc = evaluate(model)\nsent = [acc]\n"
+_SENT = "torch.distributed.broadcast_object_list(sent, 0)\n"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "handed"),
+    [
+        pytest.param(f"{_ON_FIRST}{_SENT}acc = sent[0]\nif acc > 0.9:\n    break", True, id="sent to all"),
+        pytest.param(f"{_ON_FIRST}if acc:\n    break", False, id="on one rank"),
+        pytest.param(f"{_ON_FIRST}acc = sent[0]\nif acc:\n    break", False, id="sent to none"),
+        pytest.param(
+            f"{_ON_FIRST}{_SENT}if late:\n    acc = sent[0]\nif acc:\n    break", False, id="not taken by all"
+        ),
+        pytest.param(
+            "acc = evaluate(model)\nbest = max(acc, best)\nif late:\n    acc = evaluate(test)\n    break",
+            True,
+            id="a test",
+        ),
+    ],
+)
+def test_turn_that_ends_the_training_hands_over_what_is_made_again_by_then(
+    tmp_path: Path, epoch: str, handed: bool
+) -> None:
+    before = f"{MEASURED}\nrank, best, late = dist.get_rank(), 0, args.late"
+    changed = rewritten(plan_of(tmp_path, script(f"{epoch}\nprint(epoch)", before), BY_ACC))
+    early = "        pai_distributed.report_validation_score(pai_score, model, early=True)\n        break\n"
+    assert (early in changed, changed.count("report_validation_score")) == (handed, 1 + handed)
+
+
+def test_turn_that_ends_the_training_hands_over_what_begins_anew_behind_it(tmp_path: Path) -> None:
+    epoch = (
+        "meter = evaluate(model, meter)\nif meter.avg > best:\n    best = meter.avg\nif late:\n    break\nmeter.reset()"
+    )
+    plan = plan_of(tmp_path, script(epoch, f"{MEASURED}\nbest, late, meter = 0, args.late, Meter()"))
+    assert plan.questions == []
+    taken, early = (
+        "    pai_score = meter.avg\n    if meter.avg > best:",
+        "report_validation_score(pai_score, model, early=True)",
+    )
+    assert all(rewritten(plan).count(one) == 1 for one in (taken, early))
+
+
 @pytest.mark.parametrize(
     "end",
     [

@@ -243,6 +243,27 @@ def test_the_scripts_own_end_is_the_rounds(leaves: str, tmp_path: Path) -> None:
     assert "The script has ended its training by itself" in result.stdout
 
 
+@pytest.mark.parametrize("leaves", ["break", "exit()"])
+def test_a_signal_that_ends_the_loop_is_no_end_of_the_round(leaves: str, tmp_path: Path) -> None:
+    begun = (
+        "import signal\n\nstopped = False\n\n\ndef stop(number, frame):\n    global stopped\n    stopped = True\n\n\n"
+    )
+    ended = f"""\
+        if epoch == 1 and "SIGNALLED" in os.environ:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        if stopped:
+            {leaves}
+"""
+    handled = "    signal.signal(signal.SIGUSR1, stop)\n    parser = argparse.ArgumentParser()\n"
+    text = swapped(DDP, ("    parser = argparse.ArgumentParser()\n", handled), (PRINTED, PRINTED + ended))
+    result = train(tmp_path, begun + text, REHEARSE="0", SIGNALLED="1")
+    assert result.returncode != 0, shown(result)
+    assert "a signal has interrupted the training, and this round has not come to its end" in shown(result)
+    assert not list((tmp_path / "PAI_train").glob("switch_*"))
+    again = run(["bash", "train_distributed.sh"], tmp_path, NUM_GPUS="2", PYTHON=training_python(), UNDRAWN_GRAPHS="1")
+    assert values(rounds(again)[0], "epoch")[:3] == ["0", "1", "2"]
+
+
 @pytest.mark.parametrize("rehearse", ["0", "1"])
 def test_a_script_that_ends_by_itself_before_its_first_score_is_told(rehearse: str, tmp_path: Path) -> None:
     measured = "        acc = validate(model, epoch)\n"

@@ -2809,6 +2809,32 @@ def test_layers_that_thaw_have_dendrites(helper: ModuleType, perforate: Callable
     assert array_dims(Path("PAI")) == {".0,1,2", ".1,1,2"}
 
 
+def test_new_dendrites_of_a_frozen_layer_learn_when_the_script_thaws_it(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2).requires_grad_(False), torch.nn.Linear(2, 2))
+    model = helper.load_latest_switch(model, None, thaws=True)
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    built = perforate(torch.nn.Linear(2, 2).requires_grad_(False), torch.nn.Linear(2, 2), initialize=False)
+    model = helper.load_latest_switch(built, None, thaws=True)
+    helper.GPA.pai_tracker.set_dendrite_training()
+    helper.GPA.pai_tracker.set_neuron_training()
+    helper._pai_freeze_with_layers(model)
+    for layer, learns in zip(model, (False, True), strict=True):
+        assert len(list(layer.parameters())) > 2
+        assert {parameter.requires_grad for parameter in layer.parameters()} == {learns}
+    held = {parameter for parameter in model.parameters() if parameter.requires_grad}
+    for parameter in model[0].parameters():
+        parameter.requires_grad = True
+    helper._pai_rest(model)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert held.isdisjoint(model[0].parameters())
+
+
 def test_optimizer_has_what_may_thaw(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 
@@ -2848,7 +2874,7 @@ def test_momentum_encoder_grows_with_its_encoder(
     model = helper.load_latest_switch(perforate(*built(), initialize=False), None)
     helper.GPA.pai_tracker.set_dendrite_training()
     helper.GPA.pai_tracker.set_neuron_training()
-    helper._pai_freeze_averages(model)
+    helper._pai_freeze_with_layers(model)
     pairs = list(zip(model[0].parameters(), model[1].parameters(), strict=True))
     assert all(one.shape == other.shape for one, other in pairs)
     assert all(not other.requires_grad for _, other in pairs) is frozen

@@ -227,3 +227,82 @@ def test_what_ends_no_turns_of_the_epochs_stays(tmp_path: Path, end: str, given:
     plan = planned_by_turns(tmp_path, end, given)
     assert "stop_training" not in rewritten(plan)
     assert [note for note in plan.notes if note.code == "PAI027"] == []
+
+
+STOPPED = """\
+import signal, sys, threading
+import torch.distributed as dist
+stopped, told, seen, asked, best = False, threading.Event(), {"now": False}, None, 0
+class Watch:
+    def __init__(self):
+        self.over = self.late = False
+        signal.signal(signal.SIGTERM, self.take)
+    def take(self, number, frame):
+        self.end()
+    def end(self):
+        self.over = True
+def take(number, frame):
+    global stopped, asked
+    stopped, asked = True, number
+    told.set()
+    seen["now"] = True
+def is_over():
+    return stopped
+signal.signal(signal.SIGUSR1, handler=take)
+watch = Watch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ended", "last"),
+    [
+        pytest.param("if stopped:\n    break\nprint(acc)", "break", id="a name"),
+        pytest.param("if stopped and acc:\n    print(acc)\n    sys.exit(0)", "sys.exit(0)", id="and more"),
+        pytest.param("if asked is not None or told.is_set():\n    break", "break", id="either of two"),
+        pytest.param("if seen['now']:\n    break", "break", id="an item"),
+        pytest.param("if watch.over:\n    break\nprint(acc)", "break", id="an object"),
+        pytest.param("if is_over():\n    break", "break", id="a function"),
+        pytest.param(
+            "over = torch.tensor(float(stopped))\ndist.all_reduce(over)\nif over.item() > 0:\n    break",
+            "break",
+            id="of all ranks",
+        ),
+        pytest.param("if dist.get_rank() == 0 and stopped:\n    break", "break", id="of one rank"),
+    ],
+)
+@pytest.mark.parametrize("after", ["", "print(best)"])
+def test_a_signal_that_ends_the_training_interrupts_it(tmp_path: Path, ended: str, last: str, after: str) -> None:
+    text = script(SCORE + ended, STOPPED, after)
+    (loop,) = survey_of(text).loops
+    assert ([(stop.code, stop.signalled) for stop in loop.stops], loop.ends) == ([(last, True)], [])
+    plan = plan_of(tmp_path, text)
+    assert (plan.questions, [note for note in plan.notes if note.code == "PAI027"]) == ([], [])
+    after = rewritten(plan)
+    assert f"        pai_distributed.interrupt_training()\n        {last}\n" in after
+    assert "early=True" not in after
+    assert after.count("report_validation_score(") == 1
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        pytest.param("if stopped or acc > 0.9:\n    break", id="or the score"),
+        pytest.param("stopped = acc > 0.9\nif stopped:\n    break", id="set by the training too"),
+        pytest.param("if not stopped and acc > 0.9:\n    break", id="without a signal"),
+        pytest.param("if watch.late:\n    break", id="nothing sets it"),
+        pytest.param("if epoch > 5:\n    break", id="a number"),
+    ],
+)
+def test_what_ends_a_training_beside_a_signal_is_its_end(tmp_path: Path, ended: str) -> None:
+    text = script(f"{SCORE}{ended}\nprint(acc)", STOPPED)
+    assert [stop.signalled for loop in survey_of(text).loops for stop in loop.stops] == []
+    after = rewritten(plan_of(tmp_path, text))
+    assert "interrupt_training" not in after
+    assert after.count("report_validation_score(") == 2
+
+
+def test_a_head_that_asks_for_a_signal_is_told(tmp_path: Path) -> None:
+    text = script(SCORE, STOPPED).replace("for epoch in range(10):", "epoch = 0\nwhile epoch < 90 and not stopped:")
+    text = text.replace(SCORE.split("\n")[0], f"epoch += 1\n    {SCORE.split(chr(10))[0]}")
+    (note,) = [note for note in plan_of(tmp_path, text).notes if note.code == "PAI027"]
+    assert "a signal ends the loop by `epoch < 90 and not stopped`" in note.message

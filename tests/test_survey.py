@@ -5551,6 +5551,9 @@ def test_a_list_that_is_handed_to_the_function_that_parses_it_is_no_command_line
         pytest.param("import deepspeed\n", "DeepSpeed", id="deepspeed"),
         pytest.param("import horovod.torch as hvd\n", "Horovod", id="horovod"),
         pytest.param("import submitit\n", "submitit", id="submitit"),
+        pytest.param("import byteps.torch as bps\n", "BytePS", id="byteps"),
+        pytest.param("import dgl\ndgl.distributed.initialize('ip.txt')\n", "dgl.distributed", id="dgl.distributed"),
+        pytest.param("from dgl.distributed import initialize\ninitialize('i')\n", "dgl.distributed", id="its function"),
         pytest.param(
             "for name in model.experts:\n    model.add_param_to_skip_allreduce(name)\n",
             "add_param_to_skip_allreduce",
@@ -5621,6 +5624,12 @@ def test_framework_is_recognised(text: str, name: str) -> None:
         pytest.param("from .accelerate import speed\n", id="relative import"),
         pytest.param("from mine import deepspeed\n", id="a name imported from elsewhere"),
         pytest.param("import mine.horovod\n", id="submodule called horovod"),
+        pytest.param(
+            "import dgl\nloader = dgl.dataloading.DataLoader(g, ids, s, use_ddp=True)\n", id="a loader of dgl"
+        ),
+        pytest.param(
+            "import dgl\ndgl.distributed.partition_graph(g, 'g', 2, 'parts')\n", id="parts of a graph for dgl"
+        ),
         pytest.param("from apex.normalization import FusedLayerNorm\nm = FusedLayerNorm(3)\n", id="a layer of apex"),
         pytest.param("from torch.distributed.fsdp import MixedPrecision\n", id="FSDP not called"),
         pytest.param("accelerate = 1\nlightning = 2\n", id="variables"),

@@ -289,13 +289,30 @@ class RunsDecorated(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadsCommandLine(Entry):
-    """Reads the command line as a whole, and would refuse an option that it does not know.
+    """Reads the command line as a whole, and would refuse an option that it does not know; it runs what it is given.
 
     Attributes:
         settings: the argument that names the file of settings that it reads, where it reads one.
     """
 
     settings: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddsOption(Entry):
+    """Adds an option to the command line, which is a parameter of the function that it decorates, or read by its name.
+
+    So is what a parameter of a function has for its default that is run with what the command line says.
+
+    Attributes:
+        default: the argument that is its default, with its position, -1 for none.
+        flag: the argument by which it is a flag, off by default, "" for none.
+        holder: the full name of what has it as an attribute then, "" for none.
+    """
+
+    default: Mapping[str, int]
+    flag: str = ""
+    holder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -460,8 +477,8 @@ KINDS: Mapping[str, type[Entry]] = {
     for one in (
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
         AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
-        CountsProcesses, StartsProcesses, SendsAway, RunsTrials, RunsDecorated, ReadsCommandLine, MakesConfigured,
-        TellsTime, Fresh, AsksForPath, ListsFiles, WritesPath, LoadsModel, ChangesLayers, MakesFolder, Seeds,
-        MakesTensor, MakesArray, Metric, Reduces, ReturnsNumber, ReturnsText, Logs,
+        CountsProcesses, StartsProcesses, SendsAway, RunsTrials, RunsDecorated, ReadsCommandLine, AddsOption,
+        MakesConfigured, TellsTime, Fresh, AsksForPath, ListsFiles, WritesPath, LoadsModel, ChangesLayers, MakesFolder,
+        Seeds, MakesTensor, MakesArray, Metric, Reduces, ReturnsNumber, ReturnsText, Logs,
     )
 }  # fmt: skip

@@ -178,13 +178,14 @@ def spellings(call: cst.Call) -> dict[object, cst.SimpleString]:
 
 
 def read_as(call: cst.Call) -> Iterator[str]:
-    """Yield the name under which an option that is added to a parser is read."""
+    """Yield the name under which an option that is added to a parser is read, or that a function gets for it."""
     dest, named = argument(call, "dest"), [str(one) for one in spellings(call)]
     if isinstance(dest, cst.SimpleString):
         yield str(dest.evaluated_value)
     elif named:
-        first = next((one for one in named if one.startswith("--")), named[0])
-        yield first.lstrip("-").replace("-", "_")
+        plain = [one for one in named if not one.startswith("-")]  # click's own word beside the spellings
+        first = next((one for one in (*plain, *named) if one in plain or one.startswith("--")), named[0])
+        yield first.lstrip("-").partition("/")[0].replace("-", "_")
 
 
 def find_local_ranks(index: Index) -> list[LocalRank]:

@@ -13,13 +13,14 @@ from typing import Any
 
 import libcst as cst
 
-from retrofit.survey.arguments import read_as
+from retrofit.knowledge.kinds import AddsOption
+from retrofit.survey.arguments import read_as, spellings
 from retrofit.survey.branches import left_before
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts
-from retrofit.survey.nodes import COMPARING, dotted, last_name, method_name, names_in, receiver, unquoted
+from retrofit.survey.nodes import COMPARING, argument, dotted, last_name, method_name, names_in, receiver, unquoted
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.settings import given_elsewhere
@@ -56,8 +57,35 @@ class Defaults:
         self._options: dict[str, list[_Values]] = defaultdict(list)
         self._tests: dict[cst.BaseExpression, _Values] = {}
         self._settings = index.settings.values if options else {}
+        #: The defaults of options by the functions and parameters that get them, and the full names of others.
+        self._parameters: dict[tuple[Scope, str], _Values] = {}
+        self._held: set[str] = set()
+        self._adding = index.knowledge.named(AddsOption)
+        for call in index.calls_to(*self._adding):
+            self._add_known(call, self._adding[index.qualified(call.func)])
         for call, _ in index.method_calls("add_argument"):  # whose defaults may be settings
             self._add_option(call)
+
+    def _add_known(self, call: cst.Call, known: AddsOption) -> None:
+        """Take in an option of a library that reads the command line itself."""
+        default = self._default_of(call, known) if self._known else None
+        around = self._index.parents[self._index.parents[call]]
+        for name in read_as(call):
+            if isinstance(around, cst.FunctionDef):
+                self._parameters[self._index.function_scope(around), name] = default
+            elif known.holder:
+                self._options[name].append(default)
+                self._held.add(f"{known.holder}.{name}")
+
+    def _default_of(self, call: cst.Call, known: AddsOption) -> _Values:
+        ((name, position),) = known.default.items()
+        given = argument(call, name, position if position >= 0 else None)
+        if given is not None:
+            values = self._values(given, self._index.scope_of(call), frozenset())
+            kind = dotted(argument(call, "type")) or "str"
+            return None if kind != "str" and any(isinstance(value, str) for value in values or ()) else values
+        flag = known.flag and self._literal(argument(call, known.flag))
+        return [False] if flag == [True] or any("/" in str(one) for one in spellings(call)) else [None]
 
     def _add_option(self, call: cst.Call) -> None:
         given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
@@ -162,6 +190,8 @@ class Defaults:
             return self._computed(power, [node.left, node.right], scope, seen)
         if isinstance(node, cst.Call) and dotted(node.func) == "int" and len(node.args) == 1:
             return self._computed(math.trunc, [node.args[0].value], scope, seen)
+        if isinstance(node, cst.Call) and (known := self._adding.get(self._index.qualified(node.func))) is not None:
+            return self._default_of(node, known)
         if isinstance(node, cst.Call):
             return self._asked(node, scope, seen) if node.args else self._called.get(self._index.qualified(node.func))
         name = dotted(node)
@@ -172,7 +202,7 @@ class Defaults:
             return []
         if variable[1] in variable[0].parameters:
             return self._passed(*variable, seen | {variable})
-        if self._is_of_library(name, scope):
+        if self._is_of_library(name, scope) and self._index.qualified(node) not in self._held:
             return None
         sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]
         sources += given_elsewhere(self._flow, name, scope) if self._known else []
@@ -230,10 +260,16 @@ class Defaults:
         """Return what a parameter may be, as far as all calls of its function say it plainly."""
         calls = self._flow.callers(function) if self._known else []
         plain = all(dotted(call.func) and not any(arg.star for arg in call.args) for call in calls)
-        if not calls or not plain or self._index.bound([name], function) or any(map(self._flow.spawns, calls)):
+        command = function in self._flow.commands and self._known
+        if not plain or self._index.bound([name], function) or any(map(self._flow.spawns, calls)):
+            return None
+        if (function, name) in self._parameters:  # what calls give is the command line
+            return self._parameters[function, name]
+        if not calls and not command:
             return None
         passed = [(argument_of(function, call, name), self._index.scope_of(call)) for call in calls]
         default = default_of(function, name), function.module
+        passed += [default] if command else []
         found = [self._values(*(one if one[0] is not None else default), seen) for one in passed]
         return None if None in found else [value for values in found for value in values or ()]
 

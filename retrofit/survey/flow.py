@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import RunsDecorated, StartsProcesses
+from retrofit.knowledge.kinds import ReadsCommandLine, RunsDecorated, StartsProcesses
 from retrofit.survey.choices import Choices
 from retrofit.survey.index import Index
 from retrofit.survey.lookups import Lookups
 from retrofit.survey.names import Source, decorators
 from retrofit.survey.nodes import argument, dotted, method_name, receiver
 from retrofit.survey.origins import Origins
-from retrofit.survey.parameters import in_order, star_of, takes
+from retrofit.survey.parameters import in_order, misfit, star_of, takes
 from retrofit.survey.scopes import Scope, Statement
 
 #: So many arguments of a `*args` are followed, where a call has others in their place.
@@ -58,9 +59,13 @@ class Flow(Origins):
         training, named = self._training(), {*self._named.values()}
         #: The methods that train, and that no call names.
         self.training_methods = [one for one in index.scopes if one in training and one.holder and one not in named]
+        #: The first call by name of each function that fails before any of it runs, and why.
+        self.failing: dict[Scope, tuple[cst.Call, str]] = {}
         for call in index.calls:
             for function in self._called_by_name(call):
-                if not self._fails(call, function):
+                if why := self._why_fails(call, function):
+                    self.failing.setdefault(function, (call, why))
+                else:
                     self._pass_arguments(call, function)
         for call in index.calls:
             self._fill_fields(call)
@@ -145,14 +150,12 @@ class Flow(Origins):
         functions = [function for function in meant if function is not None]
         return [function for function in functions if takes(function, call)] or functions
 
-    def _fails(self, call: cst.Call, function: Scope) -> bool:
-        """Whether a call by name ends in a TypeError, for want of arguments, before anything of a function runs."""
+    def _why_fails(self, call: cst.Call, function: Scope) -> str:
+        """Tell why a call by name ends in a TypeError before anything of a function runs, "" where it does not."""
         plain = isinstance(call.func, cst.Name) and function.holder is None and not decorators(function)
-        return (
-            plain
-            and self._named[call] is function
-            and not takes(function, call.with_changes(args=self.arguments(call)))
-        )
+        if not plain or self._named[call] is not function:
+            return ""
+        return misfit(function, call.with_changes(args=self.arguments(call)))
 
     def _runs(self, call: cst.Call) -> list[cst.BaseExpression]:
         """Return the function that a call is given to run: in processes, or as an optimizer's closure."""
@@ -332,9 +335,17 @@ class Flow(Origins):
             seen.add(scope)
             callers = self.callers(scope)
             if not callers:
-                return None if self._runs_decorated(scope) else scope
+                return None if scope in self.commands or self._runs_decorated(scope) else scope
             scope = self.index.scope_of(callers[0])
         return None
+
+    @cached_property
+    def commands(self) -> set[Scope]:
+        """The functions that a library runs with what the command line says: `fire.Fire(main)`."""
+        calls = self.index.calls_to(*self.index.knowledge.named(ReadsCommandLine))
+        given = [(call.args[0].value, self.index.scope_of(call)) for call in calls if call.args]
+        found = [self._function(node, scope) for node, scope in given]
+        return {one for one in found if one is not None}
 
     def _runs_decorated(self, function: Scope) -> bool:
         """Whether an object of a library runs a function that a method of it decorates: `@experiment.automain`."""

@@ -30,16 +30,26 @@ def takes(function: Scope, call: cst.Call, more: bool = False) -> bool:
     Args:
         more: whether it may give more than these.
     """
+    return not misfit(function, call, more)
+
+
+def misfit(function: Scope, call: cst.Call, more: bool = False) -> str:
+    """Return what a call gives a function that it does not take, or lacks, for the words "it ..."; "" for nothing."""
     if not isinstance(function.node, cst.FunctionDef) or any(arg.star for arg in call.args):
-        return True
-    params, method = function.node.params, function.holder is not None
+        return ""
+    params, method, name = function.node.params, function.holder is not None, function.name
     plain = [*params.posonly_params, *params.params][method:]
     given = sum(arg.keyword is None for arg in call.args)
-    named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-    needed = {one.name.value for one in (*plain[given:], *params.kwonly_params) if one.default is None}
-    known = {one.name.value for one in (*plain[given:], *params.kwonly_params)}
-    fits = given <= len(plain) or isinstance(params.star_arg, cst.Param)
-    return fits and (more or needed <= named) and (named <= known or params.star_kwarg is not None)
+    named = dict.fromkeys(arg.keyword.value for arg in call.args if arg.keyword is not None)
+    known = [*plain[given:], *params.kwonly_params]
+    if given > len(plain) and not isinstance(params.star_arg, cst.Param):
+        return f"gives {given} arguments by position, of which `{name}` takes {len(plain)}"
+    further = [one for one in named if one not in {one.name.value for one in known}]
+    if further and params.star_kwarg is None:
+        again = further[0] in {one.name.value for one in plain}
+        return f"gives `{further[0]}`" + (" twice" if again else f", which `{name}` does not take")
+    lacking = [one.name.value for one in known if one.default is None and one.name.value not in named]
+    return f"does not give `{lacking[0]}`, which `{name}` must have" if lacking and not more else ""
 
 
 def in_order(given: Sequence[cst.Arg], scope: Scope) -> Iterator[Source]:

@@ -78,7 +78,7 @@ from retrofit.survey.scores.validation import runs_with_its_statement, validates
 from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.shares import find_joins, find_shares
 from retrofit.survey.sites.base import Site
-from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.call import CallSite, FailingCall
 from retrofit.survey.sites.framework import Detour, Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.model import Model
@@ -88,7 +88,7 @@ from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.spawns import find_spawns, spawned_numbers
 from retrofit.survey.starting_points import find_starting_points
-from retrofit.survey.stops import find_early_ends, find_stops
+from retrofit.survey.stops import find_early_ends, find_interruptions, find_stops
 from retrofit.survey.thawing import find_thaws
 from retrofit.survey.trainings import (
     exclude_one_another,
@@ -259,7 +259,8 @@ def survey(
         loop.partings = find_partings(index, flow, loop) if script.kind == "ddp" else []
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.joins = find_joins(index, flow, loop) if script.kind == "ddp" else []
-        loop.stops = find_stops(index, flow, loop, script.scores) if script.kind == "ddp" else []
+        loop.stops = find_interruptions(flow, loop)
+        loop.stops += find_stops(index, flow, loop, script.scores) if script.kind == "ddp" else []
         loop.stops += find_early_ends(index, loop, script.scores)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}
@@ -317,6 +318,7 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
         function = flow.uncalled(wrapper.statement)
         if function is not None and function.kind == "function":
             wrapper.uncalled = f"`{function.name}` ({wrapper.index.place(function.node, wrapper.file)})"
+            script.failing = script.failing or _failing(script.index, flow, function)
         given = wrapper.operand.partition(".")[0] in wrapper.scope.parameters
         starts = [call for call in flow.callers(wrapper.scope) if flow.spawns(call) or flow.starts_process(call)]
         wrapper.brought = wrapper.index.place(starts[0], wrapper.file) if given and starts else ""
@@ -355,7 +357,8 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
     else:
         script.hints = shown
     if not script.measures:
-        found = [one for one in find_trained(index, flow, loops) if fits(one[0])]
+        aside = {use.statement for library in script.frameworks if library.option for use in library.used}
+        found = [one for one in find_trained(index, flow, loops, aside) if fits(one[0])]
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
 
 
@@ -673,10 +676,17 @@ def _tell_what_is_there(script: Script, flow: Flow) -> None:
                 if any(flow.defined(arg.value, script.index.scope_of(call)) is function for arg in call.args)
             ]
             script.uncalled = f"`{function.name}` ({script.index.place(function.node, backward.file)})"
+            script.failing = script.failing or _failing(script.index, flow, function)
             script.given_to = "".join(
                 f"`{script.index.source.code(call.func)}` ({script.index.place(call, backward.file)})"
                 for call in given[:1]
             )
+
+
+def _failing(index: Index, flow: Flow, function: Scope) -> FailingCall | None:
+    """Return a call of a function that nothing else calls, where it fails before any of that runs."""
+    call, why = flow.failing.get(function, (None, ""))
+    return FailingCall(node=call, index=index, function=function.name, why=why) if call is not None else None
 
 
 def _relate_wrappers(script: Script) -> None:

@@ -13,11 +13,18 @@ from retrofit.survey.names import Variable
 from retrofit.survey.nodes import dotted, last_of, leaves, names_in, nodes_in
 from retrofit.survey.ranks import of_some, ranks_at
 from retrofit.survey.scopes import Binding
+from retrofit.survey.signals import Signals
 from retrofit.survey.sites.loop import EpochLoop, Stop
 from retrofit.survey.sites.score import Score
 
 #: Through how many names a condition is followed to what only some ranks give.
 _DEPTH = 3
+
+
+def find_interruptions(flow: Flow, loop: EpochLoop) -> list[Stop]:
+    """Return what a signal alone has leave an epoch loop, or the condition of its head where one is asked about."""
+    signals = Signals(flow)
+    return [Stop(node=one, index=flow.index, signalled=True) for one in loop.leaving if signals.interrupt(loop, one)]
 
 
 def find_stops(index: Index, flow: Flow, loop: EpochLoop, scores: list[Score]) -> list[Stop]:
@@ -31,7 +38,8 @@ def find_stops(index: Index, flow: Flow, loop: EpochLoop, scores: list[Score]) -
     def alone(node: cst.CSTNode) -> bool:
         return any(_parts(test, index, flow, loop, shared) for test in _conditions(index, node, loop))
 
-    found = [Stop(node=node, index=index) for node in loop.leaving if alone(node)]
+    interrupting = [one.node for one in loop.stops]
+    found = [Stop(node=node, index=index) for node in loop.leaving if node not in interrupting and alone(node)]
     ended = [one.node for one in found if isinstance(one.node, cst.Break)]
     tests = [test for node in ended for test in _conditions(index, node, loop)]
     asked = {name for test in tests for name in names_in(test, called=False)}

@@ -9,6 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, parted, unquoted
 from retrofit.survey.order import first_values, may_lack_value
 from retrofit.survey.scopes import Scope
@@ -101,11 +102,22 @@ def in_the_loop(index: Index, flow: Flow, loop: EpochLoop, holder: str, keeper: 
         calls = [call for call in index.calls if in_loop(index, loop, call)]
         held = [call.func.value for call in calls if isinstance(call.func, cst.Attribute)]
         held += [arg.value for call in calls for arg in call.args]  # to a function that calls its method
+        held += _own_parts(flow, loop)
         sure = [name for name in sorted(loop.scope.names) if not may_lack_value(name, loop.statement, index)]
         names += [f"{name}{root[4:]}" for name in (*map(dotted, held), *sure) if name is not None]
     elif loop.scope is not keeper.module and root not in loop.scope.outer | loop.scope.names:
         return ""  # an assignment would make it a variable of the loop's function, or file
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
+
+
+def _own_parts(flow: Flow, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
+    """Yield the attributes of the loop's own object whose methods the object's other ones call: `self.manager`."""
+    index, own = flow.index, loop.scope.enclosing_class
+    lineage = {flow.lineage(own)[-1]} if own is not None else set()
+    for function in called_in(index, flow, loop.statement) if own is not None else ():
+        if function.enclosing_class is not None and flow.lineage(function.enclosing_class)[-1] in lineage:
+            held = [call.func.value for call in index.calls_of(function) if isinstance(call.func, cst.Attribute)]
+            yield from (one for one in held if (dotted(one) or "").startswith("self."))
 
 
 def _given_by(flow: Flow, loop: EpochLoop, name: str, scope: Scope, seen: set[Scope]) -> Iterator[str | None]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 
 import libcst as cst
@@ -18,7 +20,8 @@ from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.handed_on import bests_returned
-from retrofit.survey.scores.values import element_of, in_loop
+from retrofit.survey.scores.keepers import kept_where_given
+from retrofit.survey.scores.values import element_of, in_loop, written_bare
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -35,6 +38,10 @@ def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
     And the name of what is kept so, but has no name or value before the loop, or is returned within it; "" for none.
     """
     found, lost = list[str](), ""
+    if not candidate.holder:
+        function = index.scope_of(candidate.node) if candidate.node in index.parents else loop.scope
+        holder, keeper = kept_where_given(flow, function, written_bare(index, candidate.node))
+        candidate = replace(candidate, holder=holder, keeper=keeper)
     for name, scope in _read_afterwards(index, flow, loop, candidate):
         own = in_the_loop(index, flow, loop, name, scope)
         known = bool(own) and is_begun(index, flow, loop, own)
@@ -173,6 +180,7 @@ def _where_better(
 ) -> Iterator[Statement]:
     """Yield what runs as the score is the best so far: choices, what is behind a guard, assignments by a condition."""
     flags = {best, holder, *(b.target for b in inside if b.value is not None and mentions(b.value, [best, holder]))}
+    better = partial(_is_better, index, loop, lambda test: mentions(test, flags))
     asked = [part for part in index.statements if isinstance(part.node, cst.If) and mentions(part.node.test, flags)]
     given = [*(b.statement for b in inside if b.target == best), *set_by]
     for one in given:
@@ -181,11 +189,11 @@ def _where_better(
     guards = turns_begun_by(index, loop.statement)
     for part in asked:
         if any(part in b.statement.path for b in inside):
-            yield from _better_branch(index, part, [one for one in given if part in one.around], guards)
+            yield from _better_branch(index, part, better, [one for one in given if part in one.around], guards)
     for goes_on in guards:  # `if acc <= best: continue`
         yield from (later for part in asked if part in goes_on.path for later in part.following)
     for b in inside:  # `state = new if improved else state`
-        if isinstance(b.value, cst.IfExp) and mentions(b.value.test, flags):
+        if isinstance(b.value, cst.IfExp) and (better(b.value.test, True) or better(b.value.test, False)):
             yield b.statement
 
 
@@ -207,17 +215,50 @@ def _where_told(
 
     calls = [call for call in flow.callers(keeper) if loop.statement in index.statement(call).path]
     flags = {b.target for b in index.bindings if b.value in calls and tells(b.item)}
+    asked = calls if tells(None) else []
+    told = partial(
+        _is_better, index, loop, lambda test: mentions(test, flags) or any(one in asked for one in nodes_in(test))
+    )
     for part in index.statements:
         if isinstance(part.node, cst.If) and part.scope is loop.scope and loop.statement in part.path:
-            asked = [one for one in nodes_in(part.node.test) if one in calls] if tells(None) else []
-            if asked or mentions(part.node.test, flags):
-                yield from _better_branch(index, part, [], [])
+            yield from _better_branch(index, part, told, [], [])
+
+
+def _is_better(
+    index: Index, loop: EpochLoop, tells: Callable[[cst.BaseExpression], bool], test: cst.BaseExpression, holds: bool
+) -> bool:
+    """Whether the score is surely the best so far where a condition holds, or does not, as in a first turn it is.
+
+    Args:
+        tells: whether a part of it asks for that.
+    """
+    better = partial(_is_better, index, loop, tells)
+    if isinstance(test, cst.UnaryOperation):
+        return better(test.expression, not holds)
+    if isinstance(test, cst.BooleanOperation):
+        sides = better(test.left, holds), better(test.right, holds)
+        return any(sides) if isinstance(test.operator, cst.And) is holds else all(sides)
+    return holds and (tells(test) or _is_first(index, loop, test))
+
+
+def _is_first(index: Index, loop: EpochLoop, test: cst.BaseExpression) -> bool:
+    """Whether a condition holds in a loop's first turn alone: `epoch == start` in `range(start, epochs)`."""
+    counting = loop.anchors["range"]
+    if not isinstance(counting, cst.Call) or not isinstance(test, cst.Comparison):
+        return False
+    first = index.source.code(counting.args[0].value) if len(counting.args) > 1 else "0"
+    equal, other = test.comparisons[0].operator, test.comparisons[0].comparator
+    return isinstance(equal, cst.Equal) and {*map(index.source.code, (test.left, other))} == {loop.target, first}
 
 
 def _better_branch(
-    index: Index, part: Statement, given: list[Statement], guards: list[Statement]
+    index: Index,
+    part: Statement,
+    better: Callable[[cst.BaseExpression, bool], bool],
+    given: list[Statement],
+    guards: list[Statement],
 ) -> Iterator[Statement]:
-    """Yield the branches of an `if` that give the best, else the first one, or behind a `not` the other one."""
+    """Yield the branches of an `if` that give the best, else the one that is surely taken for a better score."""
     node = part.node
     assert isinstance(node, cst.If)
     first = index.statements_in(node.body)
@@ -226,7 +267,7 @@ def _better_branch(
         giving = [one for one in (*first, *other) if any(one in g.path for g in given)]
         yield from (one for one in (*first, *other) if any(one in g.siblings for g in giving))
     elif not any(part in goes_on.path for goes_on in guards):
-        yield from other if isinstance(node.test, cst.UnaryOperation) else first
+        yield from first if better(node.test, True) else other if better(node.test, False) else []
 
 
 def _set_by_calls(flow: Flow, loop: EpochLoop, bound: list[Binding], holder: str, keeper: Scope) -> list[Statement]:

@@ -14,9 +14,9 @@ from retrofit.survey.conditions import argument_of, is_of_other_objects, rules_o
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, last_of, mentions, names_in, unquoted
+from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, unquoted
 from retrofit.survey.order import may_lack_value, runs_always
-from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import begun_anew
 from retrofit.survey.scores.handed_on import best_in, bests_returned
@@ -558,9 +558,47 @@ def _named_in(
         *(b for i in (None, *sorted(items)) for b in bests_returned(index, function, i)),
     ]
     best = next((one for one in bests if index.source.code(bare_of(one.node)) == code), None)
-    holder, keeper = (best.holder, best.keeper) if best is not None else ("", None)
+    holder, keeper = (best.holder, best.keeper) if best is not None else kept_where_given(flow, function, code)
     direction = told_by_name(metric)
     return Candidate(last, direction, evidence, "", holder, keeper=keeper, rest=rest, written=own, named=True)
+
+
+def kept_where_given(flow: Flow, function: Scope, code: str) -> tuple[str, Scope | None]:
+    """Return what holds the best of what a function gives another one, `manager.step(epoch, score)`, and that other.
+
+    It takes the value under a condition that compares with what it has, in a method that it asks, say.
+    """
+    index = flow.index
+    for call in index.calls_of(function):
+        keeper = flow.called(call)
+        given = [name for name in keeper.parameters if name != keeper.own] if keeper is not None else []
+        for b in index.bindings if keeper is not None else ():
+            if b.statement.scope is not keeper or b.value is None or not outlives(keeper, b.target):
+                continue
+            taken = dotted(element_of(b.value, b.item))
+            value = argument_of(keeper, call, taken) if taken in given else None
+            if value is not None and index.source.code(value) == code and _is_compared(flow, b):
+                return b.target, keeper
+    return "", None
+
+
+def _is_compared(flow: Flow, binding: Binding) -> bool:
+    """Whether what gives a variable its value asks first, by names and by functions, how that compares with it."""
+    index, scope = flow.index, binding.statement.scope
+    variable = flow.member(binding.target, scope)
+    waiting: list[cst.CSTNode] = [test for test, _ in index.guards(binding.statement.node)]
+    for node in waiting:  # which grows
+        for part in nodes_in(node):
+            if isinstance(part, cst.Comparison):
+                sides = [part.left, *(one.comparator for one in part.comparisons)]
+                names = [(name, index.scope_of(part)) for side in sides if (name := dotted(side)) is not None]
+                if any(flow.member(*one) == variable for one in names):
+                    return True
+            elif isinstance(part, cst.Call) and (asked := flow.called(part)) is not None:
+                waiting += [value for value in index.returned(asked) if value not in waiting]
+        made = [b.value for b in index.bound([*names_in(node)], index.scope_of(node)) if b.value is not None]
+        waiting += [value for value in made if value not in waiting]
+    return False
 
 
 def _places_of(index: Index, metric: str, function: Scope) -> list[cst.BaseExpression]:

@@ -53,6 +53,7 @@ from retrofit.survey.scores.ways import (
 )
 from retrofit.survey.scores.words import Candidate, direction_of
 from retrofit.survey.settings import is_set_by_name
+from retrofit.survey.signals import Signals
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
 from retrofit.survey.sites.score import EarlyEnd, KeptScore, Score, answer_for
@@ -109,7 +110,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     behind = [] if direct else _ending_behind(index, flow, loop, outer, noting)
     before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, behind))
     report = _past_the_rest(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
-    ending = [] if anew else behind
+    captured = guard is not None or again
+    ending = behind if captured or not anew else []
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -150,7 +152,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif (again or deleted) and not direct:
         score.anchors["made"] = way.block.node
     elif begun is not None and begun.order <= report.order:
-        score.anchors["made"] = begun.siblings[begun.index - 1].node
+        ends = any(end.statement.order < begun.order for end in score.early)  # where it is read before that
+        score.anchors["made"] = way.block.node if ends else begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
     score.known = score.known and not (candidate.named and lacks_part(flow, whole_of(index, candidate), at.scope))
     makers = [maker for maker in makers_of(flow, candidate.node, code_of(index, loop)) if maker.order > at.last]
@@ -563,24 +566,28 @@ def _ending_behind(
 ) -> list[Statement]:
     """Return what ends the training behind a place, on all ranks: a number of steps, an option, an early stopping.
 
+    A signal does not end it, but interrupts it.
+
     It may do so in the first turn, whose score is the only one then, and by another measure than the score, of which
     that turn's may be the best.
 
     Args:
         noting: the function that notes the score, if one does: what it notes again on the way, of a test, would count.
     """
-    behind = [part for part in map(index.statement, loop.leaving) if any(one in part.path for one in place.following)]
+    signals = Signals(flow)
+    ends = [index.statement(node) for node in loop.leaving if not signals.interrupt(loop, node)]
+    behind = [part for part in ends if any(one in part.path for one in place.following)]
     steps = {part: next(one for one in place.following if one in part.path) for part in behind}
     behind = [part for part in behind if noting not in called_in(index, flow, steps[part])]
 
-    def ends(part: Statement) -> bool:
+    def of_all(part: Statement) -> bool:
         tests = [test for test, _ in index.guards(part.node) if loop.statement in index.statement(test).path[:-1]]
         shared = [test for test in tests if index.statement(test) not in place.around]
         around = takewhile(lambda one: one is not loop.node, index.ancestors(part.node))
         handles = any(isinstance(one, cst.ExceptHandler) for one in around)
         return not handles and not any(by_rank(index, flow, one, part) for one in shared)
 
-    return [part for part in behind if ends(part)]
+    return [part for part in behind if of_all(part)]
 
 
 def _early_end(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeGuard
 
 import libcst as cst
@@ -26,18 +26,24 @@ from retrofit.survey.scores.words import AVERAGES, NO_VALUE, direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
 
-def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str, str]]:
-    """Return (expression, direction, place) of what the training tells of itself that the loop can have."""
+def find_trained(
+    index: Index, flow: Flow, loops: list[EpochLoop], aside: Collection[Statement] = ()
+) -> list[tuple[str, str, str]]:
+    """Return (expression, direction, place) of what the training tells of itself that the loop can have.
+
+    Args:
+        aside: statements in which nothing is offered, as it is to train without them.
+    """
     found: dict[str, tuple[str, str]] = {}
     sums: dict[str, tuple[str, str]] = {}  # of all epochs so far, which say little of one
     for loop in loops:
         making, carried = Making(index, flow, loop), Carried(index, flow, loop)
         trains = {part.scope for part in loop.training} & called_in(index, flow, loop.statement)
-        last = [*_of_last_batch(index, flow, loop)]
+        last = [loss for loss in _of_last_batch(index, flow, loop) if not _is_within(index, loss, aside)]
         for node, place in _over_epochs(index, loop, trains, last):
             name = index.source.code(node)
             direction = direction_of(name)
-            if not direction or NO_VALUE.search(name):
+            if not direction or NO_VALUE.search(name) or _is_within(index, place, aside):
                 continue
             made = making.of(node)
             if made != TRAINED and (made or _copies(place)):
@@ -55,11 +61,17 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
         alone = [(index.source.code(one), one) for one in last]
         for ways, which in ((shown, ""), (_means(index, loop, trains, last), ""), (alone, ", of the last batch alone")):
             for name, part in ways if not found else ():
+                if _is_within(index, part, aside):
+                    continue
                 within = in_loop(index, loop, part)
                 if within or (index.scope_of(part) is not loop.scope and can_be_brought(index, flow, loop, name)):
                     at = f"{index.place(part, loop.file)}{which}"
                     found.setdefault(name, (direction_of(name) or "min", at))
     return [(name, direction, place) for name, (direction, place) in (found or sums).items()]
+
+
+def _is_within(index: Index, node: cst.CSTNode, some: Collection[Statement]) -> bool:
+    return any(part in some for part in index.statement(node).path)
 
 
 def _returned(index: Index, flow: Flow, loop: EpochLoop, trains: set[Scope]) -> Iterator[tuple[str, cst.CSTNode]]:

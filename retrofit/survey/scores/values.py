@@ -34,6 +34,9 @@ def written_bare(index: Index, node: cst.BaseExpression) -> str:
 
 
 def in_loop(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
+    """Whether a node stands in the epoch loop, and in nothing that was left out, as what never runs is."""
+    if node not in index.parents:
+        return False
     statement, around = index.statement(node), loop.statement
     return statement.scope is around.scope and around in statement.ancestors
 

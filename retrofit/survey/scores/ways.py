@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import Collective
 from retrofit.survey.conditions import given_constants, holds_with
 from retrofit.survey.counters import counts_alike
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts, in_else_of
 from retrofit.survey.names import Source, Variable
-from retrofit.survey.nodes import dotted, leaves, names_in, nodes_in
+from retrofit.survey.nodes import argument, dotted, leaves, mentions, names_in, nodes_in
 from retrofit.survey.ranks import is_rank, of_some
 from retrofit.survey.scopes import Statement
 from retrofit.survey.scores.values import code_within
@@ -112,6 +113,7 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
     """Whether a condition may hold on some ranks only.
 
     It names a rank, a flag that a rank check gives, or what only some ranks have: `if should_write:`, `if result:`.
+    What a collective has given all of them by then does not count.
     """
     if of_some(flow, test) or _compares_rank(index, flow, test, at):
         return True
@@ -121,8 +123,23 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
         and at not in index.statement(source.value).path
         and _given_by_rank(index, flow, source.value, around)
         for name in names_in(test, called=False)
+        if not _is_shared(index, name, at)
         for source in _sources_of(flow, flow.variable(name, at.scope))
     )
+
+
+def _is_shared(index: Index, name: str, at: Statement) -> bool:
+    """Whether a variable is surely made anew, before a statement, of what a collective gives all ranks: `sent[0]`."""
+    early = [b for b in index.bound([name], at.scope) if b.statement.order < at.order]
+    last = max(early, key=lambda b: b.statement.order, default=None)
+    if last is None or last.value is None or not any(last.statement in part.preceding for part in at.path):
+        return False
+    known = {full: one for full, one in index.knowledge.named(Collective).items() if one.result and not one.rank}
+    calls = [(call, one) for full, one in known.items() for call in index.calls_to(full)]
+    calls = [(call, one) for call, one in calls if index.scope_of(call) is at.scope]
+    calls = [(call, one) for call, one in calls if index.statement(call).order < last.statement.order]
+    given = [argument(call, *what) for call, one in calls for what in one.result.items()]
+    return mentions(last.value, {dotted(one) or "" for one in given} - {""})
 
 
 def _sources_of(flow: Flow, variable: Variable) -> list[Source]:

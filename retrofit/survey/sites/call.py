@@ -87,3 +87,16 @@ class Spawn(CallSite):
     needed: bool = False
     number: str = ""
     avoided: str = ""
+
+
+@dataclass(eq=False, kw_only=True)
+class FailingCall(CallSite):
+    """A call that Python refuses for its arguments, of a function that no other call runs.
+
+    Attributes:
+        function: the function's name.
+        why: what it gives that the function does not take, or does not give.
+    """
+
+    function: str
+    why: str

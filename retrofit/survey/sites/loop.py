@@ -28,17 +28,25 @@ class Backward(Site):
 class Stop(Site):
     """What leaves the epoch loop, or its head's condition, where some ranks may do so and others not.
 
-    So does what leaves a loop that goes through what the epoch loop yields, on all ranks.
+    So does what leaves a loop that goes through what the epoch loop yields, on all ranks, and what a signal alone has
+    leave the epoch loop.
 
     Attributes:
         report: where the epoch loop hands the score of that turn over then, which is left before; "" for the others.
         cuts: whether more of such a turn would follow.
         skips: where a turn hands its score over that some ranks leave before, with their batches alone; "" for others.
+        signalled: whether a signal alone has it leave, so that the training is interrupted.
     """
 
     report: str = ""
     cuts: bool = False
     skips: str = ""
+    signalled: bool = False
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it is the condition of the loop's head."""
+        return isinstance(self.node, cst.BaseExpression)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -64,7 +72,7 @@ class EpochLoop(Site):
         leftovers: the statements after the loop, which training cannot reach with its best where it leaves inside it.
         leaving: what leaves the loop, but for the end of what a `for` loop goes through: statements, its condition.
         takers: the loops that go through what it yields.
-        stops: where of them some ranks may leave it, and others not.
+        stops: where of them some ranks may leave it, and others not, or all by a signal.
         clocks: the conditions under which it is left at a time of the clock.
         shares: what takes each rank's own share of something that its loops go through.
         joins: the contexts around it in which ranks go through their epochs without waiting for each other.
@@ -125,8 +133,8 @@ class EpochLoop(Site):
 
     @property
     def ends(self) -> list[int]:
-        """The lines at which it is left, but for each `break` that some ranks alone may come to."""
-        shared = [site.node for site in self.stops if isinstance(site.node, cst.Break)]
+        """The lines at which it is left, but by a signal, or by a `break` that some ranks alone may come to."""
+        shared = [site.node for site in self.stops if isinstance(site.node, cst.Break) or site.signalled]
         return [self.index.source.position(node)[0] for node in self.leaving if node not in shared]
 
     @property

@@ -20,7 +20,7 @@ from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.argument import LocalRank, Parser, ProcessNumber
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
-from retrofit.survey.sites.call import CallSite, Spawn
+from retrofit.survey.sites.call import CallSite, FailingCall, Spawn
 from retrofit.survey.sites.folder import NewFolder, Resumption
 from retrofit.survey.sites.framework import Detour, Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop, PlannedCount, Stop
@@ -136,6 +136,8 @@ class Script(Site):
         cut_off: what always leaves before a backward pass, where there is no other one.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
+        failing: the call that alone would run that function, or one that wraps a model not seen to be built, and that
+            fails for its arguments; None for no such.
         given_to: what that function is given to, and so may call it, as `app.run(main)` does; "" for nothing.
         elsewhere: where it starts the one that has the epoch loops by a command; None where it may train itself.
         trained_before: where other models are wrapped that the same run trains before the chosen one.
@@ -211,6 +213,7 @@ class Script(Site):
     cut_off: list[Site] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)
     uncalled: str = ""
+    failing: FailingCall | None = None
     given_to: str = ""
     elsewhere: CallSite | None = None
     trained_before: list[Wrapper] = field(default_factory=list)

@@ -258,10 +258,13 @@ def _pai_share_layers(model: torch.nn.Module) -> None:
         GPA.pc.set_module_names_to_not_save([])
 
 
-def _pai_freeze_averages(net: torch.nn.Module) -> None:
-    """Let the new dendrites of an average over time be no more than that."""
+def _pai_freeze_with_layers(net: torch.nn.Module) -> None:
+    """Let new dendrites be frozen where their layer is: an average over time, or until the script thaws all of it.
+
+    Among the parameters that learn, an optimizer would have them twice once the layer is added to it.
+    """
     for layer in _pai_layers(net):
-        if layer.name in _pai.frozen:
+        if layer.name in _pai.frozen or _pai_is_frozen(layer):
             layer.requires_grad_(False)
 
 

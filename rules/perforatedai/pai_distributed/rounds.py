@@ -292,6 +292,21 @@ def stop_training() -> None:
     _pai.stops = True
 
 
+def interrupt_training() -> None:
+    """Leave where a signal ends the training: this structure's is not at its end, and dendrites are not for now.
+
+    Put it before what leaves the training loop. The launcher, started again, goes on from the newest switch file.
+
+    Raises:
+        SystemExit: status 1, with a message.
+    """
+    if _pai.restarts and GPA.pai_tracker:
+        _pai_fail(
+            f"{_pai_place()}: a signal has interrupted the training, and this round has not come to its end. Start it "
+            "again, and it goes on from the newest switch file"
+        )
+
+
 def _pai_end_structure(why: str) -> None:
     """Have dendrites added, or training completed, with the last score.
 

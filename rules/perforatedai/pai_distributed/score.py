@@ -11,7 +11,7 @@ from perforatedai import globals_perforatedai as GPA
 from .checks import _pai_check_hand_over
 from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over, _pai_is_over
 from .initialization import _pai_fail_with_another, finish_initialization
-from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
+from .layers import _pai_fail_without_gradients, _pai_freeze_with_layers, _pai_settle, _pai_unwrap
 from .logbook import _pai_take_up
 from .of_best_round import _pai_end_with_best, _pai_is_best_round
 from .place import _pai_place
@@ -156,7 +156,7 @@ def add_validation_score(
         return model, False, True
     if restructured:
         _pai_settle(net, device)
-        _pai_freeze_averages(net)
+        _pai_freeze_with_layers(net)
     return model, restructured, False
 
 

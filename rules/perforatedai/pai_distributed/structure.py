@@ -20,7 +20,7 @@ from .hidden import _pai_hide
 from .late import _pai_own_shapes
 from .layers import (
     _pai_copies,
-    _pai_freeze_averages,
+    _pai_freeze_with_layers,
     _pai_frozen_layers,
     _pai_layers,
     _pai_leave_frozen_layers_out,
@@ -121,7 +121,7 @@ def load_latest_switch(
     # what the script draws next is as in the first round
     with torch.random.fork_rng(devices=[]), _pai_near_folder(folder, f"switch_{number}.pt") as near:
         _pai.model = _pai_done.model = model = UPA.load_system(model, near, f"switch_{number}", True).to(device)
-    _pai_freeze_averages(model)
+    _pai_freeze_with_layers(model)
     _pai_say(f"Loaded {path}")
     _pai.switch_time, _pai.switch_number = os.path.getmtime(path), number
     _pai_read_rounds(number)
