@@ -1662,6 +1662,49 @@ def test_a_training_that_a_loop_repeats_is_asked_about(
     assert [(question.code, question.line) for question in plan.questions] == asked
 
 
+def test_what_runs_one_of_several_functions_is_no_training_again(plan_project: Planner) -> None:
+    maps = """
+    from engine import train_one_epoch
+    from words import One, Split, Two
+
+    def train(model, optimizer, **more):
+        for epoch in range(9):
+            train_one_epoch(model, loader, optimizer)
+
+    def test(model, **more):
+        print(model)
+
+    def load(width):
+        return Net(width)
+
+    maps = {
+        "other": {"words": Two, "run": None, "test": test, "load": load, "split": None},
+        "one": {"words": One, "run": train, "load": load, "split": Split},
+    }
+    """
+    words = "class One:\n    def __init__(self, size, split): pass\n\nclass Two(One): pass\n\nclass Split: pass\n"
+    main = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from maps import maps
+
+    def main():
+        run = maps[kind]["run"]
+        load = maps[kind]["load"]
+        split = maps[kind]["split"]
+        split = split() if split else None
+        model = DDP(load(width=8))
+        words = maps[kind]["words"]
+        found = words(size=3, split=split)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        run(model=model, optimizer=optimizer)
+
+    main()
+    """
+    questions = plan_project(main, maps=maps, words=words, engine=ENGINE).questions
+    assert "PAI104" not in [question.code for question in questions]
+
+
 def test_a_loop_that_may_end_by_itself_is_followed_by_its_end(plan_project: Planner) -> None:
     main = code(MAIN).replace("        acc =", "        if stuck():\n            break\n        acc =")
     assert "\n    pai_distributed.end_of_training()\n" in changed(plan_project(main, engine=ENGINE))["main.py"]

@@ -1242,3 +1242,10 @@ for epoch in range(99):
 def test_an_item_is_made_by_what_is_given_to_items_by_keys_of_the_run() -> None:
     (score,) = survey_of(NAMED_MEASURES).scores
     assert (score.expression, score.made) == ("psnr", "evaluated")
+
+
+def test_a_model_that_runs_itself_makes_what_it_measures() -> None:
+    net = "class Net(torch.nn.Module):\n    def loss(self, x, y):\n        return criterion(self(x), y)\n"
+    text = script("val_loss = model.module.loss(x, y)\nif val_loss < best:\n    best = val_loss", f"{net}best = 9")
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.made) == ("val_loss", "")

@@ -279,6 +279,10 @@ class Flow(Origins):
         """Return the calls of a local function, `mp.spawn(function, ...)` among them."""
         return self._callers[function]
 
+    def is_chosen(self, call: cst.Call) -> bool:
+        """Whether a call may run one of several functions: by a parameter, or out of a dict."""
+        return self._named[call] is None and len(self._chosen_to_run(call)) > 1
+
     def leading(self, statement: Statement) -> list[Statement]:
         """Return a statement, and those whose calls lead to it, at any depth."""
         found = {statement: None}

@@ -348,9 +348,12 @@ def find_further(loop: EpochLoop, models: list[Model], origins: set[Origin], flo
 
 
 def _called_again(loop: EpochLoop, origins: set[Origin], flow: Flow) -> list[CallSite]:
-    """Return each call that leads to an epoch loop after another one, in the same run, with the same model."""
+    """Return each call that leads to an epoch loop after another one, in the same run, with the same model.
+
+    Not what runs one of several functions, which may be another one.
+    """
     index, ways = flow.index, ways_to(loop.statement, flow, origins)
-    made = {index.statement(call): call for scope in ways for call in flow.callers(scope)}
+    made = {index.statement(call): call for scope in ways for call in flow.callers(scope) if not flow.is_chosen(call)}
 
     def is_again(first: Statement, second: Statement) -> bool:
         holders = [

@@ -434,7 +434,8 @@ class Making:
 
         It tells where an epoch is one step; what a function gives there, or a method of other objects, may be its data.
         """
-        called, told = wholes_of(dotted(call.func) or ""), self._index.calls_of(at.scope)
+        name, told = dotted(call.func) or "", self._index.calls_of(at.scope)
+        called = wholes_of(name) or [name]  # of `self(x)` no part
         models = {dotted(receiver(one)) for one in told if mode_told(self._index, one)}
         objects = called[-1] in self._bound or called[-1] in frame.scope.parameters or models.intersection(called)
         if not objects or self._trains(frame) != TRAINED:
