@@ -1231,6 +1231,7 @@ def test_parameters_that_come_from_several_models_are_not_anothers(added: str) -
 
 # Schedulers
 
+VALUE = "v = validate(model)\n"
 ACC = "acc = validate(model)\n"
 
 
@@ -3155,6 +3156,9 @@ LOSS = "val_loss = validate(model)\n"
         pytest.param(
             ACC + "if acc > best:\n    best = acc\nif bad > max_patience:\n    break", "acc", "max", id="patience limit"
         ),
+        pytest.param(VALUE + "best = numpy.min([best, v])", "v", "min", id="numpy's, of a list"),
+        pytest.param(VALUE + "best = torch.minimum(best, v)", "v", "min", id="torch's"),
+        pytest.param(VALUE + "if not (v > best):\n    torch.save(model, path)", "v", "min", id="saved if not"),
     ],
 )
 def test_score_and_its_direction(epoch: str, score: str, direction: str) -> None:

@@ -44,6 +44,13 @@ from retrofit.survey.sites.loop import EpochLoop
 
 COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
+#: What takes the higher or the lower of two values, by full names.
+_EXTREMES = {
+    f"{module}{name}": "max" if "max" in name else "min"
+    for module in ("", "numpy.", "torch.")
+    for name in ("max", "min", "maximum", "minimum", "fmax", "fmin")
+}
+
 
 def tracked_scores(
     index: Index,
@@ -295,15 +302,17 @@ def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpress
     """Yield (score, direction) for `best = max(best, score)` and `best = score if score > best else best`."""
     value, best = binding.value, binding.target
     code = index.source.code
-    if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value in ("max", "min"):
+    if isinstance(value, cst.Call) and (direction := _EXTREMES.get(index.qualified(value.func) or code(value.func))):
         values = [arg.value for arg in value.args]
+        if len(values) == 1 and isinstance(values[0], (cst.List, cst.Tuple)):
+            values = [element.value for element in values[0].elements]  # `np.min([best, loss])`
         if len(values) == 1 and isinstance(values[0], cst.BinaryOperation) and isinstance(values[0].right, cst.List):
             values = [values[0].left, *(element.value for element in values[0].right.elements)]  # `min(old + [loss])`
             best_of = values[1:]
         else:
             best_of = [one for one in values if code(one) != best]
         if len(values) == 2 and len(best_of) == 1 and BEST.search(best):
-            yield best_of[0], value.func.value
+            yield best_of[0], direction
     elif isinstance(value, cst.IfExp) and isinstance(value.test, cst.Comparison) and len(value.test.comparisons) == 1:
         right = value.test.comparisons[0]
         sign = COMPARE.get(type(right.operator))
@@ -380,14 +389,19 @@ def _sense(
     if choice is None:
         return 0
     takers = find_takers()
-    nots = [a for a in index.ancestors(test) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)]
-    sense = -1 if nots else 1
+    sense = _denied(index, test)
     for taker in takers:
         if any(around is choice for around in index.ancestors(taker.node)):
             return sense if code_within(index, taker.node, choice.body) else -sense
         if taker in statement.following and leaves(choice.body):
             return -sense
     return sense if _taken_by_flag(index, choice, takers, bindings) else 0
+
+
+def _denied(index: Index, test: cst.BaseExpression) -> int:
+    """Return -1 for a condition behind a `not`, else 1."""
+    around = index.ancestors(test)
+    return -1 if any(isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not) for a in around) else 1
 
 
 def _takers(
@@ -526,7 +540,7 @@ def _saves(index: Index, test: cst.BaseExpression) -> int:
         behind = here.following if leaves(node.body) else []
         for sense, parts in ((1, index.statements_in(node.body)), (-1, [*otherwise, *behind])):
             if any(keeps(index, part) for part in parts):
-                return sense
+                return sense * _denied(index, test)
     flags = _flags(index, test)
     users = [s for s in index.statements if s.scope is here.scope and s is not here] if flags else []
     small = [user for user in users if isinstance(user.node, (cst.If, cst.SimpleStatementLine))]
