@@ -16,9 +16,10 @@ from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in
 from retrofit.survey.order import first_values, runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
+from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.handed_on import bests_returned
-from retrofit.survey.scores.values import element_of, in_loop
+from retrofit.survey.scores.values import code_of, element_of, in_loop
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -74,7 +75,10 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     afterwards = _afterwards(flow, loop, keeper)
     whole = _whole(best)
     names = {(_whole(b.target), b.statement.scope) for b in taken} - {(whole, keeper)}
-    alone = [one for one in sorted(names, key=itemgetter(0)) if not any(_is_same(flow, b, *one) for b in others)]
+    also = [b for b in others if any(_is_same(flow, b, *one) for one in names)]
+    beside = {*_where_others_are_better(index, loop, inside, keeper)} if also else set()
+    also = [b for b in also if not _is_in(b, beside)]
+    alone = [one for one in sorted(names, key=itemgetter(0)) if not any(_is_same(flow, b, *one) for b in also)]
     kept = [(whole, keeper), *alone]
     for name, scope in kept:  # and what is handed back of that, by one function to the next
         kept += [one for one in _handed_back(flow, loop, name, scope) if one not in kept]
@@ -187,6 +191,15 @@ def _where_better(
     for b in inside:  # `state = new if improved else state`
         if isinstance(b.value, cst.IfExp) and mentions(b.value.test, flags):
             yield b.statement
+
+
+def _where_others_are_better(
+    index: Index, loop: EpochLoop, inside: list[Binding], keeper: Scope
+) -> Iterator[Statement]:
+    """Yield what runs as any score is the best so far, of those by which an option lets the script choose, say."""
+    bound = {b.target for b in inside}
+    for one in tracked_scores(index, code_of(index, loop if keeper is loop.scope else keeper)):
+        yield from _where_better(index, loop, inside, _as_bound(one.holder, bound), one.holder, [])
 
 
 def _where_told(
