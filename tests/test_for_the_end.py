@@ -100,6 +100,32 @@ def test_what_each_branch_gives_with_a_best_of_its_own_is_kept(otherwise: str, b
     assert score.kept_for_end == kept
 
 
+BEHIND_GUARD = """
+if TEST:
+    acc = validate(model)
+    if acc <= best:
+        continue
+    best = acc
+when = epoch
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "kept"),
+    [
+        pytest.param("args.validate", ["when"], id="an option"),
+        pytest.param("epoch % 5 == 0", [], id="the turn"),
+        pytest.param("due(epoch)", [], id="what a call answers"),
+    ],
+)
+def test_so_is_what_follows_the_choice_in_which_a_guard_stands_if_it_is_the_same_in_all_turns(
+    test: str, kept: list[str]
+) -> None:
+    epoch = BEHIND_GUARD.replace("TEST", test)
+    (score,) = survey_of(script(epoch, "best, when = 0.0, 0", "print(when)"), metric="acc", mode="max").scores
+    assert score.kept_for_end == kept
+
+
 def test_so_is_what_a_flag_gives_that_the_best_tells() -> None:
     epoch = "acc = validate(model)\nis_best = acc > best\nbest = max(acc, best)\nif is_best:\n    when = epoch"
     (score,) = survey_of(script(epoch, "best, when = 0.0, 0", "print(when)")).scores
