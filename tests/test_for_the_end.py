@@ -126,6 +126,23 @@ def test_so_is_what_follows_the_choice_in_which_a_guard_stands_if_it_is_the_same
     assert score.kept_for_end == kept
 
 
+@pytest.mark.parametrize(
+    ("keeps", "kept"),
+    [
+        ("if acc - best > 0.1:\n    best, when = acc, epoch", ["best", "when"]),
+        ("gain = acc - best\nif gain > 0.1:\n    best, when = acc, epoch", ["best", "when"]),
+        ("gain = acc - best\nbest = 1 - best\ngain = 0.2\nif gain > 0.1:\n    best, when = acc, epoch", []),
+        ("if time() - best > 60:\n    best, when = time(), epoch", []),
+    ],
+    ids=["compared", "by its name", "which has another value", "of no score"],
+)
+def test_so_is_what_is_given_where_the_difference_to_the_best_is_large(keeps: str, kept: list[str]) -> None:
+    epoch = f"acc = validate(model)\n{keeps}"
+    text = script(epoch, "from time import time\nbest, when = 0.0, 0", "print(best, when)")
+    (score,) = survey_of(text, metric="acc", mode="max").scores
+    assert score.kept_for_end == kept
+
+
 def test_so_is_what_a_flag_gives_that_the_best_tells() -> None:
     epoch = "acc = validate(model)\nis_best = acc > best\nbest = max(acc, best)\nif is_best:\n    when = epoch"
     (score,) = survey_of(script(epoch, "best, when = 0.0, 0", "print(when)")).scores

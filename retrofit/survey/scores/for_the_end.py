@@ -214,7 +214,8 @@ def _lasts(flow: Flow, loop: EpochLoop, part: Statement) -> bool:
 def _where_others_are_better(flow: Flow, loop: EpochLoop, inside: list[Binding], keeper: Scope) -> Iterator[Statement]:
     """Yield what runs as any score is the best so far, of those by which an option lets the script choose, say."""
     index, bound = flow.index, {b.target for b in inside}
-    for one in tracked_scores(index, code_of(index, loop if keeper is loop.scope else keeper)):
+    tracked = tracked_scores(index, code_of(index, loop if keeper is loop.scope else keeper))
+    for one in (one for one in tracked if not one.outside):
         yield from _where_better(flow, loop, inside, _as_bound(one.holder, bound), one.holder, [])
 
 
