@@ -334,6 +334,41 @@ def test_a_score_that_is_measured_again_under_further_conditions_counts_as_it_is
     assert any("it gets another value later (line 21)" in note.message for note in plan.notes)
 
 
+#: A score that each turn has, whose name some turns use again.
+USED_AGAIN = """
+FLAG
+acc = 0.0
+for x, y in val_loader:
+    acc += compare(model(x), y)
+acc /= len(val_loader)
+log(acc)
+if TEST:
+    for x, y in singles:
+        acc += compare(model(x), y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("flag", "test", "first"),
+    [
+        pytest.param("", "epoch % 10 == 0", True, id="by the turn"),
+        pytest.param("often = epoch % 10 == 0", "often", True, id="by a flag of it"),
+        pytest.param("turns += 1", "turns > 3", True, id="by a counter of turns"),
+        pytest.param("", "args.more", False, id="by an option"),
+        pytest.param("", "acc > 1", False, id="by its own value"),
+        pytest.param("n = 0\nfor x in val_loader:\n    n += 1", "n > 0", False, id="by a counter within a turn"),
+    ],
+)
+def test_a_score_whose_name_some_turns_use_again_counts_where_each_turn_has_it(
+    tmp_path: Path, flag: str, test: str, first: bool
+) -> None:
+    text = script(USED_AGAIN.replace("FLAG", flag).replace("TEST", test), "turns = 0")
+    plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    assert ("    acc /= len(val_loader)\n    pai_score = acc\n" in rewritten(plan)) is first
+    assert any("another value later" in note.message for note in plan.notes) is first
+
+
 def test_a_score_that_is_measured_again_where_each_turn_has_it_counts_as_it_is_last(tmp_path: Path) -> None:
     again = "acc = evaluate(model)\nif average:\n    acc = evaluate(mean)\nlog(acc)"
     plan = plan_of(tmp_path, script(again), Options(metric="acc", mode="max"))

@@ -73,6 +73,76 @@ def test_what_another_branch_beside_an_elif_gives_is_not_kept_with_the_best() ->
     assert score.kept_for_end == ["best", "when"]
 
 
+OF_EITHER = """
+acc, loss = validate(model)
+if by == "acc":
+    if acc > best:
+        best, name = acc, f"acc{epoch}.pt"
+ELSE:
+    if loss < least:
+        BETTER
+"""
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "better", "kept"),
+    [
+        pytest.param("elif by == 'loss'", "least, name = loss, f'loss{epoch}.pt'", ["name"], id="a best of its own"),
+        pytest.param("else", "least = loss\n        name = f'loss{epoch}.pt'", ["name"], id="by lines"),
+        pytest.param("else", "least = loss\n    name = f'loss{epoch}.pt'", [], id="in each turn"),
+        pytest.param("else", "name = f'loss{epoch}.pt'", [], id="where no best is taken"),
+    ],
+)
+def test_what_each_branch_gives_with_a_best_of_its_own_is_kept(otherwise: str, better: str, kept: list[str]) -> None:
+    epoch = OF_EITHER.replace("ELSE", otherwise).replace("BETTER", better)
+    before = "best, least, name = 0.0, float('inf'), ''"
+    (score,) = survey_of(script(epoch, before, "print(name)"), metric="acc", mode="max").scores
+    assert score.kept_for_end == kept
+
+
+BEHIND_GUARD = """
+if TEST:
+    acc = validate(model)
+    if acc <= best:
+        continue
+    best = acc
+when = epoch
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "kept"),
+    [
+        pytest.param("args.validate", ["when"], id="an option"),
+        pytest.param("epoch % 5 == 0", [], id="the turn"),
+        pytest.param("due(epoch)", [], id="what a call answers"),
+    ],
+)
+def test_so_is_what_follows_the_choice_in_which_a_guard_stands_if_it_is_the_same_in_all_turns(
+    test: str, kept: list[str]
+) -> None:
+    epoch = BEHIND_GUARD.replace("TEST", test)
+    (score,) = survey_of(script(epoch, "best, when = 0.0, 0", "print(when)"), metric="acc", mode="max").scores
+    assert score.kept_for_end == kept
+
+
+@pytest.mark.parametrize(
+    ("keeps", "kept"),
+    [
+        ("if acc - best > 0.1:\n    best, when = acc, epoch", ["best", "when"]),
+        ("gain = acc - best\nif gain > 0.1:\n    best, when = acc, epoch", ["best", "when"]),
+        ("gain = acc - best\nbest = 1 - best\ngain = 0.2\nif gain > 0.1:\n    best, when = acc, epoch", []),
+        ("if time() - best > 60:\n    best, when = time(), epoch", []),
+    ],
+    ids=["compared", "by its name", "which has another value", "of no score"],
+)
+def test_so_is_what_is_given_where_the_difference_to_the_best_is_large(keeps: str, kept: list[str]) -> None:
+    epoch = f"acc = validate(model)\n{keeps}"
+    text = script(epoch, "from time import time\nbest, when = 0.0, 0", "print(best, when)")
+    (score,) = survey_of(text, metric="acc", mode="max").scores
+    assert score.kept_for_end == kept
+
+
 def test_so_is_what_a_flag_gives_that_the_best_tells() -> None:
     epoch = "acc = validate(model)\nis_best = acc > best\nbest = max(acc, best)\nif is_best:\n    when = epoch"
     (score,) = survey_of(script(epoch, "best, when = 0.0, 0", "print(when)")).scores

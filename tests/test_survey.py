@@ -3036,6 +3036,16 @@ LOSS = "val_loss = validate(model)\n"
         pytest.param(ACC + "best = max(best, acc)", "acc", "max", id="max"),
         pytest.param("x, n = validate(model)\nif x + delta < best:\n    best = x", "x", "min", id="margin"),
         pytest.param("x, n = validate(model)\nif best + 1e-4 < x:\n    best = x", "x", "max", id="margin of the best"),
+        pytest.param("x, n = validate(model)\nif best - x > 1e-4:\n    best = x", "x", "min", id="a difference"),
+        pytest.param(
+            "x, n = validate(model)\nif 0.1 < x - best:\n    best = x", "x", "max", id="difference after a margin"
+        ),
+        pytest.param(
+            "x, n = validate(model)\nless = best - x\nif less <= delta:\n    bad += 1\nelse:\n    best = x",
+            "x",
+            "min",
+            id="a difference by its name",
+        ),
         pytest.param(ACC + "if acc * 2 > best:\n    best = acc * 2", "acc * 2", "max", id="what is taken as it is"),
         pytest.param(LOSS + "lowest = min(lowest, val_loss)", "val_loss", "min", id="min"),
         pytest.param(
@@ -3191,6 +3201,7 @@ def test_plateau_tells_score_and_direction(mode: str, direction: str) -> None:
         pytest.param("perf = -(epoch + 1)\nif perf < best:\n    best = perf", id="made of the turn's number"),
         pytest.param("for x in val:\n    loss, scalars = test_one(x)\n    log(loss)", id="last batch of validation"),
         pytest.param("for name, x in sets.items():\n    acc = validate(model, x)", id="last of several sets"),
+        pytest.param("now = clock()\nif now - last > 60:\n    last = now\n    save()", id="the time since another"),
         pytest.param("_ = validate(model)", id="thrown away"),
         pytest.param("logger.best = validate(model)", id="kept in an attribute"),
         pytest.param("pass\nsched = make_val()[0]", id="item of a call"),

@@ -94,7 +94,8 @@ def tracked_scores(
                 yield Candidate(score, direction, evidence, best, binding.target, saved, scope, outside=not known)
     for comparison, pairs in _comparisons(index, inside):
         evidence, scope = f"{index.place(comparison)}: {index.source.code(comparison)}", index.scope_of(comparison)
-        for limit, compared, better in pairs:
+        apart = _differences(index, comparison, bindings)
+        for limit, compared, better in [*pairs, *apart]:
             for best, score in _read_as(limit, compared):
                 bests, terms = _terms(best), _terms(score)
                 parts = zip(bests, terms, strict=True) if len(bests) == len(terms) else [(best, score)]
@@ -104,7 +105,7 @@ def tracked_scores(
                 sense = senses.pop() if len(senses) == 1 else 0
                 kept = _keeps(index, score, best, bindings)  # so that it is the best so far of the other one
                 if sense and not kept and is_score(score, best) and not taken_by_turn(index, inside, best):
-                    known = _is_known(score, bound)
+                    known = _is_known(score, bound) and (limit, compared, better) not in apart
                     found |= known
                     saved = _saved_by(index, inside, score, index.source.code(best))
                     direction = "max" if better * sense > 0 else "min"
@@ -187,6 +188,25 @@ def _comparisons(
             sides = (right.comparator, comparison.left)
             one, other = (side.target if isinstance(side, cst.NamedExpr) else side for side in sides)
             yield comparison, [(one, other, sign), (other, one, -sign)]
+
+
+def _differences(
+    index: Index, comparison: cst.Comparison, bindings: list[Binding]
+) -> list[tuple[cst.BaseExpression, cst.BaseExpression, int]]:
+    """Return the same of a difference that is compared: `best - loss > 1e-4`, perhaps by its name.
+
+    So is the time since something, and the number of steps since then.
+    """
+    right, before = comparison.comparisons[0], index.statement(comparison).before
+    sign = COMPARE.get(type(right.operator), 0)
+    found: list[tuple[cst.BaseExpression, cst.BaseExpression, int]] = []
+    for side, higher in ((comparison.left, sign), (right.comparator, -sign)):
+        named = [b for b in bindings if b.target == dotted(side)]
+        plain = len(named) == 1 and named[0].item is None and named[0].statement in before
+        one = named[0].value if plain else side
+        if sign and isinstance(one, cst.BinaryOperation) and isinstance(one.operator, cst.Subtract):
+            found += [(one.right, one.left, higher), (one.left, one.right, -higher)]
+    return found
 
 
 def best_of_history(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from operator import itemgetter
 
 import libcst as cst
 
 from retrofit.survey.conditions import argument_of
+from retrofit.survey.counters import given_in
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in, turns_begun_by
@@ -18,10 +20,11 @@ from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in
 from retrofit.survey.order import first_values, runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.begun import in_the_loop, is_begun
+from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.handed_on import bests_returned
 from retrofit.survey.scores.keepers import kept_where_given
-from retrofit.survey.scores.values import element_of, in_loop, written_bare
+from retrofit.survey.scores.values import code_of, element_of, in_loop, written_bare
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -69,7 +72,7 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     set_by = _set_by_calls(flow, loop, bound, holder, keeper) if holder else []
     known = bool(set_by) or (keeper is not loop.scope and holder in keeper.parameters)
     best = _as_bound(holder, {*(b.target for b in inside), *appended, *([holder] if known else [])})
-    better = {*_where_better(index, loop, inside, best, candidate.holder, set_by)}
+    better = {*_where_better(flow, loop, inside, best, candidate.holder, set_by)}
     running = _run_by(flow, better)
     taken = [b for b in inside if _is_in(b, better)] + [b for b in bound if b.statement.scope in running]
     if keeper is not loop.scope:
@@ -81,7 +84,10 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     afterwards = _afterwards(flow, loop, keeper)
     whole = _whole(best)
     names = {(_whole(b.target), b.statement.scope) for b in taken} - {(whole, keeper)}
-    alone = [one for one in sorted(names, key=itemgetter(0)) if not any(_is_same(flow, b, *one) for b in others)]
+    also = [b for b in others if any(_is_same(flow, b, *one) for one in names)]
+    beside = {*_where_others_are_better(flow, loop, inside, keeper)} if also else set()
+    also = [b for b in also if not _is_in(b, beside)]
+    alone = [one for one in sorted(names, key=itemgetter(0)) if not any(_is_same(flow, b, *one) for b in also)]
     kept = [(whole, keeper), *alone]
     for name, scope in kept:  # and what is handed back of that, by one function to the next
         kept += [one for one in _handed_back(flow, loop, name, scope) if one not in kept]
@@ -176,9 +182,10 @@ def _handed_back(flow: Flow, loop: EpochLoop, name: str, function: Scope) -> Ite
 
 
 def _where_better(
-    index: Index, loop: EpochLoop, inside: list[Binding], best: str, holder: str, set_by: list[Statement]
+    flow: Flow, loop: EpochLoop, inside: list[Binding], best: str, holder: str, set_by: list[Statement]
 ) -> Iterator[Statement]:
     """Yield what runs as the score is the best so far: choices, what is behind a guard, assignments by a condition."""
+    index = flow.index
     flags = {best, holder, *(b.target for b in inside if b.value is not None and mentions(b.value, [best, holder]))}
     better = partial(_is_better, index, loop, lambda test: mentions(test, flags))
     asked = [part for part in index.statements if isinstance(part.node, cst.If) and mentions(part.node.test, flags)]
@@ -191,10 +198,32 @@ def _where_better(
         if any(part in b.statement.path for b in inside):
             yield from _better_branch(index, part, better, [one for one in given if part in one.around], guards)
     for goes_on in guards:  # `if acc <= best: continue`
-        yield from (later for part in asked if part in goes_on.path for later in part.following)
+        for part in asked:
+            if part in goes_on.path:
+                around = takewhile(partial(_lasts, flow, loop), part.around)
+                yield from (later for one in (part, *around) for later in one.following)
     for b in inside:  # `state = new if improved else state`
         if isinstance(b.value, cst.IfExp) and (better(b.value.test, True) or better(b.value.test, False)):
             yield b.statement
+
+
+def _lasts(flow: Flow, loop: EpochLoop, part: Statement) -> bool:
+    """Whether a choice in the epoch loop is the same in all its turns, as by an option, or there is none at all."""
+    if not isinstance(part.node, cst.If):
+        return isinstance(part.node, cst.With)
+    index, running, test = flow.index, called_in(flow.index, flow, loop.statement), part.node.test
+    read = {whole for name in names_in(test) for whole in wholes_of(name)}
+    items = [b for b in index.items if loop.statement in b.statement.path and b.target.partition("[")[0] in read]
+    given = items or any(given_in(index, flow, loop.statement, running, name) for name in read)
+    return not given and not any(isinstance(one, cst.Call) for one in nodes_in(test))
+
+
+def _where_others_are_better(flow: Flow, loop: EpochLoop, inside: list[Binding], keeper: Scope) -> Iterator[Statement]:
+    """Yield what runs as any score is the best so far, of those by which an option lets the script choose, say."""
+    index, bound = flow.index, {b.target for b in inside}
+    tracked = tracked_scores(index, code_of(index, loop if keeper is loop.scope else keeper))
+    for one in (one for one in tracked if not one.outside):
+        yield from _where_better(flow, loop, inside, _as_bound(one.holder, bound), one.holder, [])
 
 
 def _where_told(

@@ -9,7 +9,7 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
-from retrofit.survey.counters import increments
+from retrofit.survey.counters import counts_alike, increments
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -38,6 +38,7 @@ from retrofit.survey.scores.values import (
     is_dict,
     of_phases,
     root_of,
+    tells_the_turn,
     whole_of,
     written_bare,
 )
@@ -405,6 +406,7 @@ def _made_at(
         lasting = [m for m in makers if m.order >= each_turn or not any(part in loop.inner for part in m.ancestors)]
         measured = [maker for maker in lasting if maker in validating] or lasting
         measured = _validating(index, flow, loop, measured, root_of(candidate.node))
+        measured = _of_each_turn(index, loop, measured)
         measured = _first_alone(index, measured, root_of(candidate.node)) or measured
         measured = _summed_up(index, loop, measured, makers) or measured
         again = max(m.order for m in makers) > max(m.order for m in measured)
@@ -463,6 +465,23 @@ def _first_alone(index: Index, makers: list[Statement], name: str) -> list[State
     if not may_lack_value(name, end, index):
         return []
     return [one for one in makers if one is makers[0] or exclude_each_other(one, makers[0])]
+
+
+def _of_each_turn(index: Index, loop: EpochLoop, makers: list[Statement]) -> list[Statement]:
+    """Leave out those that give a variable another value after each turn has one, in some turns alone.
+
+    These would have another score than the others, as where the name serves for something else every tenth epoch.
+    """
+    last = max((maker.order for maker in makers if maker.parent is loop.statement), default=loop.statement.last)
+    return [one for one in makers if one.order <= last or not _in_some_turns(index, loop, one)]
+
+
+def _in_some_turns(index: Index, loop: EpochLoop, place: Statement) -> bool:
+    """Whether a statement runs by the number of the turn: `if epoch % 10 == 0`, perhaps by a counter or a flag."""
+    counting = {b.target for b in index.bindings if counts_alike(b) and b.statement.parent is loop.statement}
+    around = [part.node for part in place.around if isinstance(part.node, cst.If) and loop.statement in part.path]
+    asked = {name for node in around for name in names_in(node.test)}
+    return any(name in counting or tells_the_turn(index, loop, cst.parse_expression(name)) for name in asked)
 
 
 def _validating(index: Index, flow: Flow, loop: EpochLoop, makers: list[Statement], name: str) -> list[Statement]:

@@ -54,7 +54,8 @@ class Candidate:
         made: the statement of the loop that makes it, where that is no assignment.
         written: its code, where that is more than the node's.
         named: whether the user names it.
-        outside: whether the code gives no variable of it a value, so that it is one only where an evaluation makes it.
+        outside: whether it is one only where an evaluation makes it, as the code gives no variable of it a value, or
+            compares its difference to the best, as it does of the time too.
         noted: whether the function is to note it, as it cannot return it.
         beside: those of other functions that keep the same best, and note theirs in the turns in which they run.
     """
