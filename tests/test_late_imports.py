@@ -821,6 +821,61 @@ def test_what_a_module_finds_among_what_it_imports_is_one_of_those(plan: Planner
     assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]
 
 
+#: What trains looks its model's class up among all that its module has, itself included, or calls what does.
+TO_ITSELF = {
+    "nets.py": """
+        from torch import nn
+
+        class Net(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.layer = nn.Linear(8, width)
+        """,
+    "main.py": """
+        import torch
+        from nets import *
+
+        def loss_of(cfg):
+            return LOSS(cfg.weight)
+
+        def build(cfg):
+            return eval(cfg.arch)(cfg.width)
+
+        def train(cfg):
+            model = build(cfg)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model = torch.nn.DataParallel(model)
+            best = 0
+            for epoch in range(9):
+                for x, y in loader:
+                    optimizer.zero_grad()
+                    torch.nn.functional.cross_entropy(model(x), y).backward()
+                    optimizer.step()
+                acc = validate(model)
+                best = max(acc, best)
+
+        train(load())
+        """,
+}
+
+
+@pytest.mark.parametrize("lookup", ["eval(cfg.arch)", "globals()[cfg.arch]"])
+@pytest.mark.parametrize("built", ["build(cfg)", "LOOKUP(cfg.width)"])
+def test_what_looks_a_name_up_finds_nothing_that_leads_to_it(plan: Planner, lookup: str, built: str) -> None:
+    main = TO_ITSELF["main.py"].replace("= build(cfg)", f"= {built}").replace("LOOKUP", lookup)
+    main = main.replace("LOSS", lookup.replace("arch", "loss"))
+    texts = changed(plan({**TO_ITSELF, "main.py": main.replace("eval(cfg.arch)", lookup)}))
+    assert texts["main.py"].count("perforate_model(") == 1
+
+
+@pytest.mark.parametrize("lookup", ["eval(cfg.way)", "globals()[cfg.way]"])
+def test_what_looks_a_name_up_may_find_what_trains(plan: Planner, lookup: str) -> None:
+    main = TO_ITSELF["main.py"].replace("train(load())", "cfg = load()\n        WAY(cfg)").replace("WAY", lookup)
+    main = main.replace("build(cfg)\n", "Net(cfg.width)\n").replace("LOSS", "print")
+    texts = changed(plan({**TO_ITSELF, "main.py": main}))
+    assert "report_validation_score(" in texts["main.py"] or "add_validation_score(" in texts["main.py"]
+
+
 @pytest.mark.parametrize("lookup", ['globals()["{}"]', 'globals().get("{}")'])
 @pytest.mark.parametrize(("name", "found"), [("Plain", "Plain.update"), ("Other", None)])
 def test_of_a_modules_own_definitions_the_one_is_known_that_is_written_down(

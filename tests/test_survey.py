@@ -2030,6 +2030,53 @@ def test_loop_that_steps_is_over_no_pieces() -> None:
     assert [loop.target for loop in survey_of(text).loops] != ["turn"]
 
 
+ADDED_UP = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while going:
+    for number in range(len(loader) // size):
+        optimizer.zero_grad()
+        for part in range(size):
+            model(next(batches)).backward()
+        optimizer.step()
+        if done > 99:
+            going = False
+            break
+"""
+
+
+@pytest.mark.parametrize(
+    ("swap", "head"),
+    [
+        pytest.param(("", ""), "while going:", id="until a flag ends it"),
+        pytest.param(("while going:", "for turn in range(9):"), "for turn in range(9):", id="within one that counts"),
+        pytest.param(
+            ("for part in range(size):", "for batches in iterators:"), "while going:", id="a batch of each source"
+        ),
+        pytest.param(
+            ("for number in range(len(loader) // size):", "for epoch in range(9):"),
+            "for epoch in range(9):",
+            id="an epoch of one step",
+        ),
+        pytest.param(
+            ("while going:", "for seed in range(9):"), "for number in range(len(loader) // size):", id="within seeds"
+        ),
+        pytest.param(
+            ("        optimizer.step()", "        move()"),
+            "for number in range(len(loader) // size):",
+            id="nothing shows which turn is a step",
+        ),
+        pytest.param(
+            ("while going:\n", "while going:\n    optimizer = torch.optim.SGD(model.parameters())\n"),
+            "for number in range(len(loader) // size):",
+            id="another training in each turn",
+        ),
+    ],
+)
+def test_loop_that_adds_up_gradients_makes_no_epochs_of_steps(swap: tuple[str, str], head: str) -> None:
+    (loop,) = survey_of(DDP + ADDED_UP.replace(*swap)).loops
+    assert loop.index.source.code(loop.node).lstrip().splitlines()[0].strip() == head
+
+
 PARTS = """
 from torch.utils.data import DataLoader, DistributedSampler
 

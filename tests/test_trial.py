@@ -182,6 +182,23 @@ def test_what_could_not_be_tried_says_why(old: str, new: str, words: str, tmp_pa
     assert not (tmp_path / "out.txt").exists()
 
 
+@pytest.mark.parametrize("parses", [True, False], ids=["the script parses", "the module does it all"])
+def test_what_a_module_does_wrong_is_tried_as_the_module_was(parses: bool, tmp_path: Path) -> None:
+    project = PROJECTS["ddp_torchrun"]
+    script = project.copy("before", tmp_path)
+    text = script.read_text().replace("    best_acc = 0.0\n", "    assert not 'points'\n    best_acc = 0.0\n", 1)
+    start = "from training import *\n\nif __name__ == '__main__':\n    main()\n"
+    if parses:
+        begin, end = text.index("def get_arguments"), text.index("def train(")
+        start = "import argparse\n" + text[begin:end] + start.replace("main()", "main(get_arguments())")
+        text = text[:begin] + text[end:].replace("def main()", "def main(args)").replace("args = get_arguments()", "")
+    (tmp_path / "training.py").write_text(text)
+    script.write_text(start)
+    result = _verify(tmp_path, project.entry)
+    assert result.returncode == 2, result.stdout
+    assert "before its rewriting it does not run here either. AssertionError" in result.stderr
+
+
 def test_wrong_arguments_of_the_script_are_said_to_be_wrong(tmp_path: Path) -> None:
     project = PROJECTS["ddp_torchrun"]
     project.copy("before", tmp_path)

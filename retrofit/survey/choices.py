@@ -154,13 +154,15 @@ class Choices:
         """Return the local functions or classes of which a call calls one that is chosen.
 
         Of those that a name made at run time finds, they are the ones that take the call's arguments; where it gives
-        none that is written down, nothing tells which are meant, but of methods that train. What wraps a model that it
-        is given lies beside models, and is none, unless the call gives it one.
+        none that is written down, nothing tells which are meant, but of methods that train. A module's own functions
+        are none that train nothing, and none that leads to the call. What wraps a model that it is given lies beside
+        models, and is none, unless the call gives it one.
         """
         found = self.of(call.func, self._index.scope_of(call))
         if self._lookups.found.isdisjoint(found):
             return found
         told = any(not arg.star for arg in call.args) or {*found}.issubset(self._flow.training_methods)
+        found = [one for one in found if self._lookups.may_mean(one, self._index.scope_of(call))]
         fitting = [one for one in found if told and self._accepts(one, call)]
         roots = {self._flow.root(one) for one in fitting if one.kind == "class"}
         models = any(one.startswith("torch.nn.") for one in roots - self._index.knowledge.named(Wraps).keys())

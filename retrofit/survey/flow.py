@@ -56,7 +56,9 @@ class Flow(Origins):
         #: What the name of each call means here: of which local function it is, or that of none.
         self._named = {call: self._function(call.func, index.scope_of(call)) for call in index.calls}
         self._given = {call: self._runs(call) for call in index.calls}
-        training, named = self._training(), {*self._named.values()}
+        named = {*self._named.values()}
+        #: The functions that train, as far as names tell.
+        self.training = training = self._training()
         #: The methods that train, and that no call names.
         self.training_methods = [one for one in index.scopes if one in training and one.holder and one not in named]
         #: The first call by name of each function that fails before any of it runs, and why.

@@ -66,6 +66,8 @@ class Lookups:
         self._flow, self._index = flow, flow.index
         #: All that was found so.
         self.found: set[Scope] = set()
+        #: What of it may be meant, as more than its being there tells for it.
+        self._told: set[Scope] = set()
         #: What functions lead to, as far as the flow knows by now.
         self.led_to: dict[Scope, set[Scope]] = {}
 
@@ -101,11 +103,13 @@ class Lookups:
             found = self._items(node.value, node.slice[0].slice, scope)
         elif isinstance(node, cst.Call) and method_name(node) == "get" and node.args:
             found = self._items(node.func.value, node.args[0], scope) if isinstance(node.func, cst.Attribute) else []
+        told = [] if self._is_among_all(node) else found
         for one in self.registrations(node, scope):
             defined = one if isinstance(one, Scope) else self._flow.defined(one, self._index.scope_of(one))
-            found += [defined] if defined is not None else []
-        self.found.update(found)
-        return list(dict.fromkeys(found))
+            told += [defined] if defined is not None else []
+        self._told.update(told)
+        self.found.update(found, told)
+        return list(dict.fromkeys([*found, *told]))
 
     def _methods(self, call: cst.Call, scope: Scope) -> list[Scope]:
         """Return the methods of an object that train and that no call names, for a mode to choose one of them.
@@ -121,6 +125,24 @@ class Lookups:
         heirs = [one.holder for one in candidates if one.holder is not None and own in flow.lineage(one.holder)]
         lineage = {base for one in (*made, *heirs) for base in flow.lineage(one)}
         return [one for one in candidates if one.holder in lineage]
+
+    def may_mean(self, found: Scope, scope: Scope) -> bool:
+        """Whether what was found may be meant in a function: of all that a module has, only a function that trains.
+
+        Any other may be a helper of it, or what leads there: nothing but its number of arguments would tell for it.
+        """
+        if found.kind == "class" or found not in self.found - self._told:
+            return True
+        return found in self._flow.training and scope not in self._run_by(found)
+
+    def _is_among_all(self, node: cst.BaseExpression) -> bool:
+        """Whether a lookup gives any one of all that its module has, as no name is written down."""
+        if isinstance(node, cst.Call) and method_name(node) != "get":
+            return self._evaluates(node)
+        key = node.slice[0].slice if isinstance(node, cst.Subscript) else next(iter(getattr(node, "args", ())), None)
+        held = node.value if isinstance(node, cst.Subscript) else receiver(node)
+        named = isinstance(key, (cst.Index, cst.Arg)) and bool(_literal(key.value))
+        return not named and held in self._index.calls_to("globals")
 
     def _run_by(self, function: Scope) -> set[Scope]:
         """Return a function and all that it leads to."""
@@ -163,6 +185,7 @@ class Lookups:
         for iterated in self._iterated(node, name, scope) if name is not None else ():
             held = receiver(iterated) if method_name(iterated) in ("items", "values") else iterated
             found += self._members(self._modules_of_dict(held, scope, set())) if held is not None else []
+        self._told.update(found)
         self.found.update(found)
         return found
 

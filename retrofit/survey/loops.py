@@ -82,6 +82,7 @@ def find_loops(
         for loops in within if not found else []:
             candidates = [site for s in loops if (site := sites[s]) is not None]
             candidates = _without_rounds(index, flow, _without_parts(index, flow, candidates, loops), loops)
+            candidates = _without_steps(index, flow, candidates, loops)
             loop = _choose(candidates, loops, alone)
             if loop is not None:
                 further = [site for site in candidates[candidates.index(loop) + 1 :] if _goes_on(index, flow, site)]
@@ -284,6 +285,24 @@ def _without_parts(index: Index, flow: Flow, sites: list[EpochLoop], loops: list
     parts = [site for site in sites if _over_parts(index, flow, site, loops)]
     further = [site for one in parts[-1:] for site in sites[sites.index(one) + 1 :] if _goes_on(index, flow, site)]
     return [site for site in sites if site not in parts] if further else sites
+
+
+def _without_steps(index: Index, flow: Flow, sites: list[EpochLoop], loops: list[Statement]) -> list[EpochLoop]:
+    """Leave out loops whose turns are one step each, of gradients that loops inside add up, where training goes on.
+
+    Args:
+        sites: the countable ones of all the loops around a backward pass, innermost first.
+    """
+
+    def is_step(site: EpochLoop) -> bool:
+        inside = loops[: loops.index(site.statement)]
+        added = bool(inside) and all(_accumulates(index, flow, part) for part in inside)
+        by_epoch = _EPOCH.fullmatch(last_part(site.target)) or _counts_epochs(site)
+        return added and not by_epoch and _steps(index, flow, site.statement)
+
+    steps = [site for site in sites if is_step(site)]
+    further = [site for one in steps[-1:] for site in sites[sites.index(one) + 1 :] if _goes_on(index, flow, site)]
+    return [site for site in sites if site not in steps] if further else sites
 
 
 def _over_parts(index: Index, flow: Flow, site: EpochLoop, loops: list[Statement]) -> bool:

@@ -137,11 +137,11 @@ class Trial:
             self._told(one)
         return self._training("dp", initial, rounds)
 
-    def run_unchanged(self, text: bytes, spawns: bool, workers: int, steps: int) -> tuple[Round, str]:
+    def run_unchanged(self, before: Mapping[Path, bytes], spawns: bool, workers: int, steps: int) -> tuple[Round, str]:
         """Run the script as it was, up to some step of an optimizer.
 
         Args:
-            text: the script as it was.
+            before: all files that were rewritten, by their paths in the project, as they were.
             spawns: whether it starts its processes itself.
             workers: how many processes to start otherwise.
             steps: the step at which it may leave.
@@ -149,7 +149,9 @@ class Trial:
         Returns:
             What was seen, and "" if it came so far or to its end, else the last line of its output.
         """
-        self._scratch.script.write_bytes(text)
+        for path, text in before.items():
+            if (copy := self._scratch.copy_of(path)) is not None:
+                copy.write_bytes(text)
         launch = [] if spawns else ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={workers}"]
         command = [self._python, *launch, *self._scratch.program, *self._arguments]
         ended = self._run("unchanged", command, {}, _nothing, stop_after_steps=steps)

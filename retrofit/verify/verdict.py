@@ -260,8 +260,8 @@ def _raise_if_untried(
         return
     reason = _reason(last) if last.ended == "failed" else ""
     if not reason and applied:
-        before = next((file.before for file in plan.files if file.path == plan.script.index.source.path), None)
-        if before is not None:
+        before = {file.path: file.before for file in plan.files if file.before is not None}
+        if before:
             alone = plan.script.kind == "dp" or bool(plan.script.spawns)
             processes_, steps = (1, 1) if last is training.initial else (request.gpus, last.steps + 1)
             unchanged, output = trial.run_unchanged(before, alone, processes_, steps)
