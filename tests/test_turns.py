@@ -382,6 +382,60 @@ best = 9
     assert score.last[0] == loop
 
 
+#: The last batch's loss, or under a condition the mean, as the epoch runs it under one.
+UNDER_ONE = """
+def on_some(model, options, also=True):
+    losses = []
+    for x, y in held_out:
+        loss = criterion(model(x), y)
+        losses.append(loss.item())
+    if INNER:
+        loss = np.mean(losses)
+        log(loss)
+    return loss
+best = 9
+"""
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "loop"),
+    [
+        ("rank == 0", "rank == 0", ""),
+        ("args.rank == -1 or get_rank() == 0", "options.rank == -1 or get_rank() == 0", ""),
+        ("args.rank == -1 or get_rank() == 0 and args.valid", "options.rank == -1 or get_rank() == 0", ""),
+        ("rank == 0 and (args.often or done)", "rank == 0", ""),
+        ("rank == 0 or args.valid", "rank == 0", "for x, y in held_out:"),
+        ("rank == 0", "rank == 0 and options.valid", "for x, y in held_out:"),
+        ("args.rank == 0", "also.rank == 0", "for x, y in held_out:"),
+        ("other.rank == 0", "options.rank == 0", "for x, y in held_out:"),
+        ("draw() < 9", "draw() < 9", "for x, y in held_out:"),
+    ],
+)
+def test_what_a_function_gives_counts_as_it_is_under_the_condition_of_its_call(
+    outer: str, inner: str, loop: str
+) -> None:
+    epoch = f"if {outer}:\n    loss = on_some(model, args)\n" + indent(BEST.strip(), "    ")
+    text = script(epoch, code(UNDER_ONE).replace("INNER", inner))
+    (score,) = survey_of(text, metric="loss", mode="min").scores
+    assert score.last[0] == loop
+
+
+@pytest.mark.parametrize(
+    ("between", "given"),
+    [
+        pytest.param("often = done()", "loss = np.mean(losses)", id="of which something gives another value between"),
+        pytest.param("log()", "loss += 1", id="that only adds"),
+        pytest.param("log()", "loss = loss / 2", id="that makes it of the same"),
+        pytest.param("log()", "for one in losses: loss = one / 2", id="in a loop that may make no turn"),
+    ],
+)
+def test_and_not_by_one(between: str, given: str) -> None:
+    epoch = f"if often:\n    {between}\n    loss = on_some(model, args){indent(BEST, '    ')}"
+    text = script(epoch, code(UNDER_ONE).replace("INNER", "often").replace("loss = np.mean(losses)", given))
+    (score,) = survey_of(text, metric="loss", mode="min").scores
+    assert score.last[0] == "for x, y in held_out:"
+
+
 @pytest.mark.parametrize("made", ["trains", "trains_and_sums"])
 def test_a_function_that_gives_what_the_training_makes_where_it_does_not_validate_is_told(made: str) -> None:
     (score,) = survey_of(script(f"loss = {made}(model, epoch){BEST}", f"{code(_FUNCTIONS)}best = 9\n")).scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -11,8 +12,19 @@ import libcst as cst
 from retrofit.survey.branches import left_before
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, exits, last_name, last_of, method_name, names_in, receiver
+from retrofit.survey.nodes import (
+    dotted,
+    exits,
+    last_name,
+    last_of,
+    method_name,
+    names_in,
+    nodes_in,
+    receiver,
+    wholes_of,
+)
 from retrofit.survey.parameters import default_of
+from retrofit.survey.ranks import is_rank
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.settings import is_set_by_name
 
@@ -117,6 +129,48 @@ def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     if any(holds_with(test, known) for test in leaving):
         return True
     return any(holds_with(test, known) is (not held) for test, held in asked)
+
+
+def holds_under(test: cst.BaseExpression, call: cst.Call, flow: Flow) -> bool:
+    """Whether a condition in a function holds by a call of it, as that stands under the same one, or a closer one.
+
+    A call within it tells the same each time only where it asks for the rank.
+    """
+    index, function, caller = flow.index, flow.index.scope_of(test), flow.index.scope_of(call)
+    roots = {name.partition(".")[0] for name in names_in(test)}
+    given = {name: dotted(argument_of(function, call, name)) for name in roots.intersection(function.parameters)}
+    given |= {function.own: dotted(receiver(call))} if function.own in given and function.holder is not None else {}
+    others = [name for name in names_in(test) if name.partition(".")[0] not in given]
+    parts = {whole for name in names_in(test) for whole in (name, *wholes_of(name))}
+    asks = any(isinstance(one, cst.Call) and not is_rank(flow, one) for one in nodes_in(test))
+    alike = all(flow.variable(name, function) == flow.variable(name, caller) for name in others)
+    if asks or None in given.values() or not alike or index.bound(parts, function):
+        return False
+    wanted = _parsed(index, test)
+    for name in (one for one in ast.walk(wanted) if isinstance(one, ast.Name)):
+        name.id = given.get(name.id) or name.id
+    for known in (known for known, held in index.guards(call) if held):
+        around, read = index.statement(known), {whole for name in names_in(known) for whole in wholes_of(name)}
+        given_anew = (around in b.statement.ancestors for b in index.bound(read, caller))
+        if _follows(wanted, _parsed(index, known)) and not any(given_anew):
+            return True
+    return False
+
+
+def _parsed(index: Index, test: cst.BaseExpression) -> ast.expr:
+    return ast.parse(f"({index.source.code(test)})", mode="eval").body
+
+
+def _follows(test: ast.expr, known: ast.expr) -> bool:
+    """Whether a condition holds wherever another one does: `a or b` where `a`, or `b and c`, holds."""
+    if isinstance(known, ast.BoolOp):
+        each = [_follows(test, one) for one in known.values]
+        if all(each) if isinstance(known.op, ast.Or) else any(each):
+            return True
+    if isinstance(test, ast.BoolOp):
+        each = [_follows(one, known) for one in test.values]
+        return any(each) if isinstance(test.op, ast.Or) else all(each)
+    return ast.unparse(test) == ast.unparse(known)
 
 
 def leaves_if(statement: Statement) -> cst.BaseExpression | None:

@@ -9,7 +9,15 @@ from functools import partial
 import libcst as cst
 
 from retrofit.knowledge.kinds import ReturnsNumber
-from retrofit.survey.conditions import SOMETHING, argument_of, constant, given_constants, holds_with, rules_out
+from retrofit.survey.conditions import (
+    SOMETHING,
+    argument_of,
+    constant,
+    given_constants,
+    holds_under,
+    holds_with,
+    rules_out,
+)
 from retrofit.survey.counters import counts_alike
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -276,7 +284,9 @@ class StandIns:
             yield from self._returned(function, node, keys, reading)
         elif name is not None and (bound := given_to(self._index, self._loop, name, keys, reading.at, reading.after)):
             for binding, left in bound:
-                if not self._is_passed_over(binding.statement, reading.call):
+                anew = [b.statement for b, _ in bound if b.target == name and b.value is not None]
+                replaced = self._is_replaced(binding.statement, anew, reading.call)
+                if not (replaced or self._is_passed_over(binding.statement, reading.call)):
                     yield from self._of_binding(binding, left, reading)
         else:
             yield Value(node, keys, reading)
@@ -291,6 +301,18 @@ class StandIns:
     def _is_passed_over(self, at: Statement, call: cst.Call | None) -> bool:
         """Whether a statement does not run by the call of its function."""
         return call is not None and self._flow.called(call) is at.scope and rules_out(at, call, self._flow)
+
+    def _is_replaced(self, early: Statement, giving: list[Statement], call: cst.Call | None) -> bool:
+        """Whether a choice behind a statement gives a variable another value by the call of its function."""
+        if call is None or self._flow.called(call) is not early.scope:
+            return False
+        for later in giving:
+            test, held = next(self._index.guards(later.node), (None, False))
+            choice = self._index.statement(test) if test is not None and held else None
+            behind = choice is later.parent and any(choice in part.following for part in early.path)
+            if behind and test is not None and holds_under(test, call, self._flow):
+                return True
+        return False
 
     def _of_binding(self, binding: Binding, keys: tuple[str, ...], reading: _Reading) -> Iterator[Value]:
         at = binding.statement
