@@ -120,6 +120,16 @@ AROUND = ALL.replace(
 )
 #: Loops around the epochs with an optimizer of their own each.
 FURTHER = ALL.replace(ALL[ALL.index(OPTIMIZER) :], f"for stage in stages:\n{inner(ALL[ALL.index(OPTIMIZER) :])}")
+#: A model that a function builds and trains, as in each turn, or all turns.
+FITS = f"def fit():\n{inner(BUILT + WRAPPED + OPTIMIZER)}{BATCHES}    return evaluate(model)\n\n\n"
+EACH_ANEW = f"{FITS}best = 0\n{EPOCHS}    acc = fit()\n{inner(SCORE[SCORE.index('if') :])}"
+#: One that a function builds for a turn.
+BUILDS_FOR_IT = "    model, optimizer = build()\n"
+BUILT_FOR_IT = EACH_ANEW.replace(
+    f"def fit():\n{inner(BUILT + WRAPPED + OPTIMIZER)}",
+    f"kept = []\n\n\ndef build():\n{inner(BUILT + WRAPPED + OPTIMIZER)}    kept.append((model, optimizer))\n"
+    "    return model, optimizer\n\n\ndef fit(model, optimizer):\n",
+).replace("    acc = fit()\n", f"{BUILDS_FOR_IT}    acc = fit(model, optimizer)\n")
 
 
 def before(text: str, place: str = BUILT) -> tuple[str, str]:
@@ -967,6 +977,25 @@ QUESTIONS: dict[str, Question] = {
             "through a decorator": learnt("learn(model, scheduler=schedule)", above="@lenient\n"),
         },
     ),
+    "PAI104 14": Question(
+        ((ALL, EACH_ANEW),),
+        {
+            "before the loop": (
+                (ALL, BUILT + WRAPPED + OPTIMIZER + EACH_ANEW.replace(inner(BUILT + WRAPPED + OPTIMIZER), "")),
+            ),
+            "in its first turn": (
+                (
+                    ALL,
+                    BUILT_FOR_IT.replace(
+                        "    model, optimizer = build()", "    if not epoch: model, optimizer = build()"
+                    ),
+                ),
+            ),
+            "if it is not kept": (
+                (ALL, BUILT_FOR_IT.replace("def build():\n", "def build():\n    if kept:\n        return kept[0]\n")),
+            ),
+        },
+    ),
     "PAI105 1": Question(
         ((inner(SCORE), ""),),
         {
@@ -1435,6 +1464,20 @@ def test_every_question_is_here() -> None:
 def test_it_is_asked_where_it_is_so(tmp_path: Path, name: str) -> None:
     questions = plan(tmp_path, QUESTIONS[name], QUESTIONS[name].asked).questions
     assert [question.message.partition(":")[0] for question in questions] == [name]
+
+
+@pytest.mark.parametrize(
+    "swap",
+    [
+        ("", ""),
+        ("    model = Net()\n", "    if wide:\n        model = Net(9)\n    else:\n        model = Net()\n"),
+        ("    model = Net()\n", "    if bad:\n        raise ValueError\n    model = Net()\n"),
+    ],
+    ids=["plainly", "one of two kinds", "behind a check"],
+)
+def test_a_model_that_a_function_builds_for_each_turn_is_asked_about(tmp_path: Path, swap: tuple[str, str]) -> None:
+    questions = plan(tmp_path, QUESTIONS["PAI104 13"], ((ALL, BUILT_FOR_IT.replace(*swap)),)).questions
+    assert [question.message.partition(":")[0] for question in questions] == ["PAI104 13"]
 
 
 @pytest.mark.parametrize("end", [PARTED, f"if group is None:\n    {PARTED}", f"if acc:\n    {PARTED}"])

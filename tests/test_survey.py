@@ -8302,8 +8302,8 @@ Trainer(Net()).fit()
         ),
         pytest.param(
             script("acc = validate(model)\nif acc > best['acc']:\n    best.update(loss=acc)", "best = {'acc': 0.0}"),
-            "",
-            id="another item given by a method",
+            "best",
+            id="filled by a method",
         ),
         pytest.param(
             script(TAKEN.replace("= acc", "= torch.tensor(acc)"), "BEST = torch.tensor(0.0)").replace("BEST", "best"),

@@ -58,7 +58,7 @@ from retrofit.survey.models import (
     plural,
     repeated,
 )
-from retrofit.survey.nodes import last_name, mentions, nodes_in
+from retrofit.survey.nodes import last_name, last_of, mentions, nodes_in
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import defines, may_lack_value, ways_to
@@ -252,6 +252,7 @@ def survey(
         _find_model(script, *groups[0], trainers, flow)
     for loop in script.loops:
         loop.repeated = _repeated(loop, script.models, flow)
+        loop.anew = next((index.place(one.node, loop.file) for one in script.models if _is_anew(one, loop, flow)), "")
         loop.goes_on = find_further(loop, script.models, origins, flow)
         script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
@@ -617,6 +618,24 @@ def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
     built_so = {one for model in models for one in comprehended(flow, model.statement)}
     found += [one for one in comprehended(flow, loop.statement) if one in built_so]
     return next((loop.index.place(node, loop.file) for node in found if not repeats_itself(node)), "")
+
+
+def _is_anew(model: Model, loop: EpochLoop, flow: Flow) -> bool:
+    """Whether each turn of the epoch loop builds the model: on every way there, and under no condition of a turn."""
+    index, turn = flow.index, loop.statement
+    if model.unseen or not flow.on_every_way(model.node, lambda node: turn in index.statement(node).path[:-1]):
+        return False
+    running = called_in(index, flow, turn)
+    ways = [one for one in flow.leading(model.statement) if turn in one.path[:-1] or one.scope in running]
+    parts = [part for one in ways for part in one.path if part.scope is one.scope and part not in turn.path]
+    chosen = any(isinstance(part.node, (cst.If, cst.Match)) for part in parts if part is not model.statement)
+    return not chosen and not any(_may_leave(index, early) for part in parts for early in part.preceding)
+
+
+def _may_leave(index: Index, statement: Statement) -> bool:
+    """Whether the rest of a block may be passed over by an `if` before it: `if kept is not None: return kept`."""
+    within = (last_of(part.node) for part in index.statements if statement in part.path)
+    return isinstance(statement.node, cst.If) and any(isinstance(one, (cst.Return, cst.Continue)) for one in within)
 
 
 def _without_others(index: Index, flow: Flow, choices: Choices) -> tuple[Flow, list[Wrapper], list[Wrapper]]:

@@ -83,6 +83,7 @@ class EpochLoop(Site):
         planned_files: what loads, after it, a file by the number of a planned turn, where each saves its own.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
+        anew: the place at which each of its turns builds the model anew, "" for none.
         tried: whether it runs only as one of several trials of a library.
         taken: the condition by which a run takes it, where it takes one of several; "" where nothing tells.
         result: the code of what its function gives when it leaves the loop and not after it, "" for nothing.
@@ -114,6 +115,7 @@ class EpochLoop(Site):
     planned_files: list[Site] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
     repeated: str = ""
+    anew: str = ""
     tried: bool = False
     taken: str = ""
     result: str = ""
