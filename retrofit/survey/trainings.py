@@ -341,10 +341,17 @@ def find_further(loop: EpochLoop, models: list[Model], origins: set[Origin], flo
     around = {part for way in flow.enclosing_loops(loop.statement) for part in way[1:]} - built
     fors = [part for part in sorted(around, key=lambda one: one.order) if isinstance(part.node, cst.For)]
     turns = [one for one in fors if not (repeats_itself(one.node) or trains_once(flow, one, loop))]
-    found = [Site(node=one.node, index=loop.index) for one in turns]
+    found = [Site(node=one.node, index=loop.index) for one in turns if _trains_in_turns(one, loop, flow)]
     building = {model.scope for model in models}
     again = _called_again(loop, origins, flow)
     return [*found, *(call for call in again if called_in(loop.index, flow, call.statement).isdisjoint(building))]
+
+
+def _trains_in_turns(part: Statement, loop: EpochLoop, flow: Flow) -> bool:
+    """Whether the turns of a loop lead to the epoch loop, and not its head alone: `for acc in train():`."""
+    assert isinstance(part.node, cst.For)
+    turn = loop.index.statements_in(part.node.body)
+    return part in loop.statement.path or loop.scope in called_in(loop.index, flow, *turn)
 
 
 def _called_again(loop: EpochLoop, origins: set[Origin], flow: Flow) -> list[CallSite]:
