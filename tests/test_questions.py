@@ -1476,8 +1476,8 @@ def test_it_is_asked_where_it_is_so(tmp_path: Path, name: str) -> None:
     ids=["plainly", "one of two kinds", "behind a check"],
 )
 def test_a_model_that_a_function_builds_for_each_turn_is_asked_about(tmp_path: Path, swap: tuple[str, str]) -> None:
-    questions = plan(tmp_path, QUESTIONS["PAI104 13"], ((ALL, BUILT_FOR_IT.replace(*swap)),)).questions
-    assert [question.message.partition(":")[0] for question in questions] == ["PAI104 13"]
+    questions = plan(tmp_path, QUESTIONS["PAI104 14"], ((ALL, BUILT_FOR_IT.replace(*swap)),)).questions
+    assert [question.message.partition(":")[0] for question in questions] == ["PAI104 14"]
 
 
 @pytest.mark.parametrize("end", [PARTED, f"if group is None:\n    {PARTED}", f"if acc:\n    {PARTED}"])
