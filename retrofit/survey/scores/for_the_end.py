@@ -94,7 +94,8 @@ def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candi
     read = [(name, scope) for name, scope in kept if name and _is_read(flow, loop, afterwards, name, scope)]
     yield from read
     gathered = ((name, loop.scope) for name in _gathered(flow, loop))
-    yield from (one for one in gathered if one not in read and _is_read(flow, loop, afterwards, *one))
+    parts = {name.partition("[")[0] for name, _ in read}
+    yield from (one for one in gathered if one[0] not in parts and _is_read(flow, loop, afterwards, *one))
 
 
 def _gathered(flow: Flow, loop: EpochLoop) -> Iterator[str]:
