@@ -37,9 +37,7 @@ TAKEN = "acc = validate(model)\nif acc > best:\n    best = acc\n    "
         pytest.param("", "when = epoch", "print(best, when)", ["best"], id="without a value before"),
         pytest.param("when = 0", "when = epoch\nwhen = 2", "print(when)", [], id="with another value in each turn"),
         pytest.param("state = None", "state = model.state_dict()", "torch.save(state, path)", ["state"], id="weights"),
-        pytest.param(
-            "told = {}", "told['at'] = epoch", "print(best, told)", ["best", "told"], id="an item, not there yet"
-        ),
+        pytest.param("told = {}", "told['at'] = epoch", "print(best, told)", ["best"], id="an item, not there yet"),
         pytest.param("file = None", "file = open(path)", "with open(path) as file: pass", [], id="made anew there"),
         pytest.param("when = 0", "when = epoch", "def tell(): print(when)\ntell()", ["when"], id="of a function"),
     ],
