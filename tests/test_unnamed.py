@@ -98,8 +98,9 @@ def test_the_tracker_is_told_of_the_one_that_a_run_takes(tmp_path: Path, run: st
     ],
 )
 def test_of_several_a_name_is_asked_for(tmp_path: Path, run: str) -> None:
-    (question,) = plan_of(tmp_path, HEAD + run.replace("SGD", SGD)).questions
-    assert (question.code, "no name of its own" in str(question)) == ("PAI103", True)
+    questions = plan_of(tmp_path, HEAD + run.replace("SGD", SGD)).questions
+    (question,) = [one for one in questions if one.code == "PAI103"]  # some train the model further, which is asked too
+    assert "no name of its own" in str(question)
 
 
 def test_what_is_built_in_place_for_another_module_is_none(tmp_path: Path) -> None:
