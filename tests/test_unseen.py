@@ -49,6 +49,8 @@ CLASSES = code("""
     algos = {"plain": Plain, "deep": Deep}
     """)
 
+CALL = "    main(parser.parse_args())\n"
+
 
 @pytest.mark.parametrize(
     ("old", "new"),
@@ -60,7 +62,8 @@ CLASSES = code("""
     ],
 )
 def test_model_of_an_object_is_perforated_before_it_is_wrapped(tmp_path: Path, old: str, new: str) -> None:
-    plan = plan_of(tmp_path, TEXT.replace(old, new, 1))
+    called = TEXT.replace(CALL, f"{CALL[:-2]}, algos[name](8))\n") if "args, algo" in new else TEXT
+    plan = plan_of(tmp_path, called.replace(old, new, 1))
     text = rewritten(plan)
     assert text.count("UPA.perforate_model(") == 1
     assert text.index("    with pai_distributed.one_rank_at_a_time():\n        algo.model = ") < text.index(
