@@ -658,6 +658,8 @@ trainer = Trainer()
 trainer.train()
 BEHIND
 """
+EVALUATING = MANAGED[MANAGED.index("    def evaluate(") : MANAGED.index("\ntrainer = ")].replace("HANDED", "score")
+TOGETHER = f"class Data:\n    pass\n\nclass Evaluating:\n{EVALUATING}\nclass Trainer(Evaluating, Data):"
 
 
 @pytest.mark.parametrize(
@@ -669,6 +671,11 @@ BEHIND
             {"self.evaluate(epoch)": "score = validate(self.model)\n            self.ckpt.step(epoch, score)"},
             ["self.ckpt.best", "self.ckpt.best_epoch"],
             id="given by the loop",
+        ),
+        pytest.param(
+            {EVALUATING: "", "class Trainer:": TOGETHER},
+            ["self.ckpt.best", "self.ckpt.best_epoch"],
+            id="given by another base class",
         ),
         pytest.param({"AFTER": "print(self.ckpt.saved)"}, [], id="what each turn counts"),
         pytest.param({"ASKED": "self.is_better(value) and epoch"}, ["self.ckpt.best", "self.ckpt.best_epoch"], id="at"),

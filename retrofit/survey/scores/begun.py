@@ -113,9 +113,9 @@ def in_the_loop(index: Index, flow: Flow, loop: EpochLoop, holder: str, keeper: 
 def _own_parts(flow: Flow, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
     """Yield the attributes of the loop's own object whose methods the object's other ones call: `self.manager`."""
     index, own = flow.index, loop.scope.enclosing_class
-    lineage = {flow.lineage(own)[-1]} if own is not None else set()
-    for function in called_in(index, flow, loop.statement) if own is not None else ():
-        if function.enclosing_class is not None and flow.lineage(function.enclosing_class)[-1] in lineage:
+    for function in called_in(index, flow, loop.statement):
+        holder = function.enclosing_class
+        if own is not None and holder is not None and flow.family(holder) is flow.family(own):
             held = [call.func.value for call in index.calls_of(function) if isinstance(call.func, cst.Attribute)]
             yield from (one for one in held if (dotted(one) or "").startswith("self."))
 
