@@ -11,6 +11,7 @@ from operator import itemgetter
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import MakesArray
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.counters import given_in
 from retrofit.survey.flow import Flow
@@ -24,15 +25,12 @@ from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.handed_on import bests_returned
 from retrofit.survey.scores.keepers import kept_where_given
-from retrofit.survey.scores.values import code_of, element_of, in_loop, written_bare
+from retrofit.survey.scores.values import code_of, element_of, in_loop, is_collection, written_bare
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
-#: What makes a collection or an array, by full names.
-_COLLECTIONS = {
-    *("list", "dict", "set", "collections.defaultdict", "collections.OrderedDict", "collections.Counter"),
-    *("collections.deque", "numpy.zeros", "numpy.ones", "numpy.empty", "torch.zeros", "torch.ones", "torch.empty"),
-}
+#: What makes a collection, beside what is visibly one.
+_COLLECTIONS = ("set", "collections.deque")
 
 
 def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[list[str], str]:
@@ -106,9 +104,11 @@ def _gathered(flow: Flow, loop: EpochLoop) -> Iterator[str]:
     """
     index = flow.index
     pushed = [(call, call.args[0].value) for call in index.calls_to("heapq.heappush") if call.args]
-    filled = [(index.statement(call), _holder(held)) for call, held in (*index.method_calls(*FILLS), *pushed)]
-    filled += [(item.statement, item.target.partition("[")[0]) for item in index.items]
-    inside = dict.fromkeys(name for at, name in filled if at.scope is loop.scope and loop.statement in at.path)
+    calls = (*index.method_calls(*FILLS), *pushed)
+    filled = [(index.statement(call), index.source.code(held)) for call, held in calls]
+    filled += [(item.statement, item.target) for item in index.items]
+    here = [code for at, code in filled if at.scope is loop.scope and loop.statement in at.path]
+    inside = dict.fromkeys(code.partition("[")[0] for code in here)
     anew = {b.target for b in index.bindings if loop.statement in b.statement.path}
     for name in [one for one in inside if one not in anew]:
         begun = [b.value for b in first_values(index, flow, loop, name)]
@@ -116,19 +116,11 @@ def _gathered(flow: Flow, loop: EpochLoop) -> Iterator[str]:
             yield name
 
 
-def _holder(node: cst.BaseExpression) -> str:
-    """Return the name of a collection of which an expression is an item, "" for what has none."""
-    while isinstance(node, cst.Subscript):
-        node = node.value
-    return dotted(node) or ""
-
-
 def _is_collection(index: Index, value: cst.BaseExpression) -> bool:
     """Whether a value is a collection, or an array, and no object that is filled as one: `[0.0] * epochs`."""
-    if isinstance(value, cst.Call):
-        return index.qualified(value.func) in _COLLECTIONS
     held = value.left if isinstance(value, cst.BinaryOperation) else value
-    return isinstance(held, (cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp))
+    made = index.qualified(held.func) if isinstance(held, cst.Call) else ""
+    return is_collection(index, held) or made in _COLLECTIONS or made in index.knowledge.named(MakesArray)
 
 
 def _is_read(flow: Flow, loop: EpochLoop, afterwards: list[tuple[cst.CSTNode, Scope]], name: str, scope: Scope) -> bool:
