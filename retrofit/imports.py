@@ -156,13 +156,16 @@ def lacking(
     tree = tree_of(data)
     tries = [one for one in ast.walk(tree) if isinstance(one, ast.Try)] if tree else []
     tried = {id(part) for one in tries for line in one.body for part in ast.walk(line)}
+    within: dict[str, set[Path]] = {}
+    for one, (file, _) in own.items():
+        within.setdefault(one.rpartition(".")[0], set()).add(file.parent)
     for node in _statements(tree, lent=False) if tree else ():
         for module, _, _ in _imported(path, name, [node]) if id(node) not in tried else ():
             package, _, last = module.rpartition(".")
             begins, text = own.get(package, (None, b""))
-            folders = {file.parent for one, (file, _) in own.items() if package and one.rpartition(".")[0] == package}
+            folders = {*within.get(package, ())} if package else set[Path]()
             folders |= {begins.parent} if begins is not None and begins.name == "__init__.py" else set()
-            there = any(file.partition(".")[0] == last for folder in folders for file in os.listdir(folder))
+            there = any(found.partition(".")[0] == last for folder in folders for found in os.listdir(folder))
             lends = b"__path__" in text or _LENDS.search(text)
             if folders and not (lends or there or module in own or find_module(module, roots)):
                 yield getattr(node, "lineno", 0), module

@@ -15,7 +15,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import end_of
 from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
-from retrofit.survey.nodes import dotted, last_of, mentions, names_in, receiver
+from retrofit.survey.nodes import dotted, last_of, leaves, mentions, names_in, receiver
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.controls import saves
@@ -684,8 +684,7 @@ def _past_the_rest(index: Index, loop: EpochLoop, place: Statement, when: str) -
 
 def _leaves(index: Index, place: Statement) -> bool:
     """Whether a statement, or one in it, ends a loop's turn, a loop or a function."""
-    lines = [one.node for one in index.statements if place in one.path]
-    return any(isinstance(last_of(line), (cst.Return, cst.Continue, cst.Break, cst.Raise)) for line in lines)
+    return any(leaves(one.node) for one in index.statements if place in one.path)
 
 
 def _does(index: Index, place: Statement) -> bool:
