@@ -82,25 +82,26 @@ def test_the_tracker_is_told_of_the_one_that_a_run_takes(tmp_path: Path, run: st
 
 
 @pytest.mark.parametrize(
-    "run",
+    ("run", "further"),  # and whether it trains the model further, which is asked about as well
     [
-        pytest.param("parts = [SGD, SGD]\nfor part in parts:\n    train(model, part)", id="two"),
-        pytest.param("parts = [SGD for _ in range(2)]\ntrain(model, *parts)", id="any number"),
-        pytest.param("for turn in range(2):\n    train(model, SGD)", id="loop"),
+        pytest.param("parts = [SGD, SGD]\nfor part in parts:\n    train(model, part)", True, id="two"),
+        pytest.param("parts = [SGD for _ in range(2)]\ntrain(model, *parts)", False, id="any number"),
+        pytest.param("for turn in range(2):\n    train(model, SGD)", True, id="loop"),
         pytest.param(
-            "def make():\n    return [SGD]\n\ntrain(model, *make())\ntrain(model, *make())", id="called twice"
+            "def make():\n    return [SGD]\n\ntrain(model, *make())\ntrain(model, *make())", True, id="called twice"
         ),
         pytest.param(
             "def make():\n    return Engine(model, SGD)\n\nmakers = [make]\nEngine(model).train()",
+            False,
             id="who knows who calls",
         ),
-        pytest.param("make = lambda: SGD\ntrain(model, make())", id="lambda"),
+        pytest.param("make = lambda: SGD\ntrain(model, make())", False, id="lambda"),
     ],
 )
-def test_of_several_a_name_is_asked_for(tmp_path: Path, run: str) -> None:
-    questions = plan_of(tmp_path, HEAD + run.replace("SGD", SGD)).questions
-    (question,) = [one for one in questions if one.code == "PAI103"]  # some train the model further, which is asked too
-    assert "no name of its own" in str(question)
+def test_of_several_a_name_is_asked_for(tmp_path: Path, run: str, further: bool) -> None:
+    questions = {one.code: str(one) for one in plan_of(tmp_path, HEAD + run.replace("SGD", SGD)).questions}
+    assert questions.keys() == {"PAI103", *(["PAI104"] if further else [])}
+    assert "no name of its own" in questions["PAI103"]
 
 
 def test_what_is_built_in_place_for_another_module_is_none(tmp_path: Path) -> None:

@@ -49,21 +49,23 @@ CLASSES = code("""
     algos = {"plain": Plain, "deep": Deep}
     """)
 
-CALL = "    main(parser.parse_args())\n"
-
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "given"),
     [
-        pytest.param("", "", id="made by what is not read"),
-        pytest.param(IMPORT, CLASSES, id="of one of several classes"),
-        pytest.param("def main(args):\n    algo = algos[args.algo](8)\n", "def main(args, algo):\n", id="given"),
-        pytest.param(WRAPPED, "    algo.model = algo.model.cuda()\n" + WRAPPED, id="moved before"),
+        pytest.param("", "", "", id="made by what is not read"),
+        pytest.param(IMPORT, CLASSES, "", id="of one of several classes"),
+        pytest.param(
+            "def main(args):\n    algo = algos[args.algo](8)\n",
+            "def main(args, algo):\n",
+            ", algos[name](8)",
+            id="given",
+        ),
+        pytest.param(WRAPPED, "    algo.model = algo.model.cuda()\n" + WRAPPED, "", id="moved before"),
     ],
 )
-def test_model_of_an_object_is_perforated_before_it_is_wrapped(tmp_path: Path, old: str, new: str) -> None:
-    called = TEXT.replace(CALL, f"{CALL[:-2]}, algos[name](8))\n") if "args, algo" in new else TEXT
-    plan = plan_of(tmp_path, called.replace(old, new, 1))
+def test_model_of_an_object_is_perforated_before_it_is_wrapped(tmp_path: Path, old: str, new: str, given: str) -> None:
+    plan = plan_of(tmp_path, TEXT.replace(old, new, 1).replace("parse_args())", f"parse_args(){given})"))
     text = rewritten(plan)
     assert text.count("UPA.perforate_model(") == 1
     assert text.index("    with pai_distributed.one_rank_at_a_time():\n        algo.model = ") < text.index(
