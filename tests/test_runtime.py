@@ -3618,6 +3618,19 @@ def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perfora
     assert len(list(model.named_parameters())) > len(names)
 
 
+def test_a_function_is_applied_to_no_module_of_the_library(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    """They have the weights of the layer within, which a function that starts what has a `weight` would start anew."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)), None)
+    model[0].dendrite_module.layers.append(torch.nn.Linear(2, 3))
+    model[0].dendrite_modules_added = 1
+    met: list[torch.nn.Module] = []
+    assert model.apply(met.append) is model
+    assert [type(part) for part in met].count(torch.nn.Linear) == 2
+    assert sorted(map(id, met)) == sorted(map(id, model.modules()))
+
+
 def gathered(module: Any, without: type) -> list[str]:
     """The names of parameters but those in layers of a kind, as transformers' `get_parameter_names` gathers them."""
     names: list[str] = []

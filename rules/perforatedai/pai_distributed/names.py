@@ -9,7 +9,7 @@ them as `head.pai_dendrites. ...`. Only the library, while it is at work, sees i
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -168,8 +168,20 @@ def _pai_own_children(children: Iterator[tuple[str, torch.nn.Module]]) -> Iterat
 
 torch.nn.Module._named_members = _pai_named_members  # type: ignore[method-assign]
 torch.nn.Module.named_children = _pai_named_children  # type: ignore[method-assign]
+
+
+def _pai_apply(module: torch.nn.Module, function: Callable[[torch.nn.Module], Any]) -> torch.nn.Module:
+    """`apply` of one of the library's own modules, to those that `modules()` gives, the inner ones first.
+
+    One that starts what has a `weight` would start a layer once more, as its wrapper has that too.
+    """
+    for part in reversed(list(module.modules())):
+        function(part)
+    return module
+
+
 for _pai_class in (PA.PAINeuronModule, PA.TrackedNeuronModule, PA.PAIDendriteModule, PA.DendriteValueTracker):
-    _pai_class.named_modules = _pai_named_modules
+    _pai_class.named_modules, _pai_class.apply = _pai_named_modules, _pai_apply
 _pai_replicate = torch.nn.DataParallel.replicate
 
 
