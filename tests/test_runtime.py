@@ -2798,6 +2798,55 @@ def test_frozen_layers_stay_as_they_are(
     assert model(torch.ones(1, 2)).shape == (1, 2)
 
 
+class OwnNorm:
+    """A norm as projects have it of their own: it takes `weight` away, and sets it anew in each forward pass."""
+
+    def __new__(cls, layer: Any) -> Any:
+        import torch
+
+        class Norm(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.module = layer
+                weight = layer._parameters.pop("weight")
+                layer.register_parameter("weight_bar", torch.nn.Parameter(weight.data))
+
+            def forward(self, given: Any) -> Any:
+                self.module.weight = self.module.weight_bar / self.module.weight_bar.norm()
+                return self.module.forward(given)
+
+        return Norm()
+
+
+def test_a_layer_whose_weight_is_set_from_outside_stays_as_it_is(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    torchs = torch.nn.utils.spectral_norm(torch.nn.Linear(2, 2))
+    model = perforate(OwnNorm(torch.nn.Linear(2, 2)), torch.nn.Linear(2, 2), torchs)
+    model = helper.load_latest_switch(model, None)
+    assert type(model[0].module) is torch.nn.Linear
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    said = capsys.readouterr().out
+    assert "No dendrites for .0.module: their weight is set from outside" in said
+    assert "frozen" not in said
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == {".1", ".2"}
+    assert helper._pai_read("frozen_layers") == {".0.module": None}
+
+
+def test_says_so_where_all_weights_are_set_from_outside(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    with pytest.raises(SystemExit, match="1"):
+        helper.load_latest_switch(perforate(OwnNorm(torch.nn.Linear(2, 2))), None)
+    assert ".0.module (its weight is set from outside)" in capsys.readouterr().err
+
+
 def test_layers_that_thaw_have_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 

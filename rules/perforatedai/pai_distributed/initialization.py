@@ -76,7 +76,7 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
     _pai_check_alone()
     _pai_remove_made()
     save = GPA.pc.get_save_name()
-    frozen = [name for name, source in _pai.frozen.items() if source is None]
+    frozen = [name for name, source in _pai.frozen.items() if source is None and name not in _pai.hollow]
     frozen += [name for name in idle if _pai_is_frozen(layers[name]) and name not in frozen]
     unused = [name for name in idle if name not in frozen]
     _pai.frozen.update(dict.fromkeys([*frozen, *unused]))
@@ -84,6 +84,12 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
         _pai_say(
             f"No dendrites for {', '.join(frozen)}: frozen. If the script thaws them later and they are to have "
             "dendrites, call load_latest_switch(..., thaws=True), and initialise again"
+        )
+    if _pai.hollow:
+        _pai_say(
+            f"No dendrites for {', '.join(_pai.hollow)}: their weight is set from outside in each forward pass, as by "
+            "a norm of the script's own, which no copy of the layer would get. Layers of torch.nn.utils.spectral_norm "
+            "get dendrites"
         )
     if unused:
         _pai_say(

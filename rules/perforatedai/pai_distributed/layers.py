@@ -185,6 +185,18 @@ def _pai_is_frozen(layer: Any) -> bool:
     return not any(parameter.requires_grad for parameter in layer.main_module.parameters())
 
 
+def _pai_is_hollow(layer: Any) -> bool:
+    """Has the script taken the weight out of its own layer, to set it from outside in each forward pass?
+
+    So does a spectral norm of a project's own. It would set it in the library's module, and never in a copy of the
+    layer, as dendrites are (measured). `torch.nn.utils.spectral_norm`'s hook comes with the layer.
+    """
+    own = layer.main_module
+    if not isinstance(own, (torch.nn.Linear, torch.nn.modules.conv._ConvNd)):
+        return False
+    return "weight" not in own._parameters and not own._forward_pre_hooks
+
+
 def _pai_copies(model: torch.nn.Module) -> dict[str, list[str]]:
     """Those layers that learn of which each layer is a copy, as an average over time of one is so far."""
     layers = [(layer, layer.main_module.state_dict()) for layer in _pai_layers(model)]
@@ -211,10 +223,10 @@ def _pai_are_equal(one: Any, other: Any) -> bool:
 
 
 def _pai_frozen_layers(model: torch.nn.Module, thaws: bool) -> dict[str, str | None]:
-    """The layers that are frozen, and those of which they are averages over time."""
+    """The layers that are frozen, and those of which they are averages over time; and those that no copy can be of."""
     frozen = [layer.name for layer in _pai_layers(model) if _pai_is_frozen(layer)]
     found = {name: next(iter(_pai.copies[name]), None) for name in frozen}
-    return {name: source for name, source in found.items() if source or not thaws}
+    return {name: source for name, source in found.items() if source or not thaws} | dict.fromkeys(_pai.hollow)
 
 
 def _pai_leave_frozen_layers_out(model: torch.nn.Module) -> None:
@@ -268,6 +280,12 @@ def _pai_freeze_with_layers(net: torch.nn.Module) -> None:
             layer.requires_grad_(False)
 
 
+def _pai_lack(layer: Any) -> str:
+    if _pai_is_hollow(layer):
+        return "its weight is set from outside"
+    return "frozen" if _pai_is_frozen(layer) else "not used"
+
+
 def _pai_fail_without_gradients(layers: Iterable[Any]) -> NoReturn:
     _pai_fail(_pai_without_gradients(layers))
 
@@ -275,6 +293,6 @@ def _pai_fail_without_gradients(layers: Iterable[Any]) -> NoReturn:
 def _pai_without_gradients(layers: Iterable[Any]) -> str:
     return (
         "No layer that could have dendrites gets a gradient: "
-        + ", ".join(f"{layer.name} ({'frozen' if _pai_is_frozen(layer) else 'not used'})" for layer in layers)
+        + ", ".join(f"{layer.name} ({_pai_lack(layer)})" for layer in layers)
         + ". Is it another model that learns?"
     )

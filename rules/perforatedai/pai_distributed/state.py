@@ -22,6 +22,7 @@ class _PaiState:
         found_dimensions: layers' output dimensions that were found or given, by the layers' names.
         usual_dimensions: those that they had where the initialisation run would load.
         frozen: frozen layers, and those of which they are averages.
+        hollow: layers whose weight is set from outside in each forward pass.
         copies: the layers that learn of which each layer was a copy before the initialisation's first batch.
         followers: those that its training has run without gradients.
         save: the name of the folder to save in.
@@ -133,6 +134,7 @@ class _PaiState:
     found_dimensions: dict[str, list[int]] = field(default_factory=dict)
     usual_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)
+    hollow: list[str] = field(default_factory=list)
     copies: dict[str, list[str]] = field(default_factory=dict)
     followers: set[str] = field(default_factory=set)
     save: str = ""

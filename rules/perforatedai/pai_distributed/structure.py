@@ -22,6 +22,7 @@ from .layers import (
     _pai_copies,
     _pai_freeze_with_layers,
     _pai_frozen_layers,
+    _pai_is_hollow,
     _pai_layers,
     _pai_leave_frozen_layers_out,
     _pai_note_dimensions,
@@ -52,7 +53,8 @@ def load_latest_switch(
 
     A layer that is frozen in the initialisation run stays as it is, without dendrites, in all runs. One that holds an
     average over time of another (a momentum encoder) grows with that, so that their parameters still make pairs: it
-    begins as its copy, and is frozen or runs without gradients.
+    begins as its copy, and is frozen or runs without gradients. One whose weight a module around it sets in each
+    forward pass, as a spectral norm of the script's own does, stays as it is too.
 
     Args:
         model: what `UPA.perforate_model` returned, not wrapped yet.
@@ -83,6 +85,7 @@ def load_latest_switch(
     if initializing():
         _pai.initialized = _pai_initialized()
         _pai.copies.update(_pai_copies(model))
+        _pai.hollow = [layer.name for layer in _pai_layers(model) if _pai_is_hollow(layer)]
         _pai.frozen.update(_pai_frozen_layers(model, thaws))
         _pai_leave_frozen_layers_out(model)
         _pai_set_output_dimensions(model, output_dimensions or {})
