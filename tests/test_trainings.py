@@ -1773,6 +1773,15 @@ main(parser.parse_args())
             True,
             id="in and not in",
         ),
+        pytest.param(
+            "if args.staged > 1:\n        one(args)\n    if args.staged == 1:\n        two(args)", True, id="more"
+        ),
+        pytest.param(
+            "if args.staged < 0.5:\n        one(args)\n    if args.staged >= 1:\n        two(args)", True, id="less"
+        ),
+        pytest.param(
+            "if args.staged > 0:\n        one(args)\n    if args.staged < 1:\n        two(args)", False, id="between"
+        ),
         pytest.param("if args.staged:\n        one(args)\n        raise SystemExit\n    two(args)", True, id="raised"),
         pytest.param(
             "if args.staged != 2:\n        one(args)\n    if args.staged == 3:\n        two(args)",

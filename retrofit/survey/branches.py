@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import operator
+from collections.abc import Callable, Collection
+from typing import Any
 
 import libcst as cst
 
@@ -85,22 +87,41 @@ def _contradict(first: Statement, second: Statement, one: Statement, other: Stat
 
 
 def _exclude(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """Whether two tests never hold together: `a` and `not a`, `a == 1` and `a != 1`, `a == 1` and `a == 2`."""
+    """Whether two tests never hold together: `a` and `not a`, `a == 1` and `a != 1`, `a == 1` and `a > 1`."""
     for here, there in ((one, other), (other, one)):
         if isinstance(there, cst.UnaryOperation) and isinstance(there.operator, cst.Not):
             return here.deep_equals(there.expression)
         if _denies(here, there):
             return True
-    known = [
-        (test.left, test.comparisons[0].comparator)
-        for test in (one, other)
-        if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Equal)
-        if len(test.comparisons) == 1 and isinstance(test.comparisons[0].comparator, (cst.SimpleString, cst.Integer))
-    ]
-    if len(known) != 2 or not known[0][0].deep_equals(known[1][0]):
+    asked = [known for test in (one, other) if (known := _asked(test)) is not None]
+    if len(asked) != 2 or not asked[0][0].deep_equals(asked[1][0]):
         return False
-    values = [node.evaluated_value for _, node in known if isinstance(node, (cst.SimpleString, cst.Integer))]
-    return values[0] != values[1]
+    (_, first, here), (_, second, there) = asked
+    if isinstance(here, (str, bytes)) or isinstance(there, (str, bytes)):
+        return first is second is operator.eq and here != there
+    near = (here, there, (here + there) / 2, *(value + step for value in (here, there) for step in (-1, 1)))
+    return not any(first(value, here) and second(value, there) for value in near)
+
+
+#: What operators of comparisons ask.
+_ASK: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+}
+
+
+def _asked(test: cst.BaseExpression) -> tuple[cst.BaseExpression, Callable[[Any, Any], bool], Any] | None:
+    """Return what a test compares, how, and with which text or number that is written down; None for any other."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    asks, value = _ASK.get(type(test.comparisons[0].operator)), test.comparisons[0].comparator
+    if asks is None or not isinstance(value, (cst.SimpleString, cst.Integer, cst.Float)):
+        return None
+    return test.left, asks, value.evaluated_value
 
 
 #: Operators that hold where others do not.
