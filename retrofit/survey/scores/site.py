@@ -614,11 +614,11 @@ def _early_end(
 ) -> EarlyEnd | None:
     """Return how a turn that a statement ends hands its score over, None where it has done so by then."""
     report, last = score.index.statement(score.anchors["report"]), last_of(part.node)
-    returns, behind = isinstance(last, cst.Return), part.order > report.last
+    returns, behind = part in ending and not isinstance(last, cst.Break), part.order > report.last
     if behind and not returns:
         return None
     begun = part
-    if part in ending and not isinstance(last, cst.Break):
+    if returns:
         begun = _begun_to_end(score.index, loop, place, part, score.kept_for_end)
     return EarlyEnd(node=begun.node, index=score.index, leaves=part in ending, returns=returns, behind=behind)
 
