@@ -136,7 +136,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
-    score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate)
+    score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate, ending)
     score.early = [
         end for part in (*early, *ending) if (end := _early_end(score, loop, outer, part, ending)) is not None
     ]
