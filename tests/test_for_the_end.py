@@ -162,10 +162,13 @@ def test_and_what_is_given_otherwise_where_the_score_is_better(keeps: str) -> No
     assert score.kept_for_end == ["best", "state"]
 
 
-@pytest.mark.parametrize(("given", "lost"), [("best", "best"), ("best > 0", "")])
-def test_what_is_returned_within_the_loop_is_told_of(given: str, lost: str) -> None:
+@pytest.mark.parametrize(
+    ("end", "given", "lost"),
+    [("bad > 3", "best", ""), ("rank == 0 and bad > 3", "best", "best"), ("rank == 0 and bad > 3", "best > 0", "")],
+)
+def test_what_some_ranks_alone_return_within_the_loop_is_told_of(end: str, given: str, lost: str) -> None:
     text = script(
-        f"{TAKEN}bad = 0\nelse:\n    bad += 1\nif bad > 3:\n    return {given}", "best, bad = 0, 0", "return best"
+        f"{TAKEN}bad = 0\nelse:\n    bad += 1\nif {end}:\n    return {given}", "best, bad = 0, 0", "return best"
     )
     built, loop, rest = text.partition("best, bad = 0, 0")
     (score,) = survey_of(f"{built}def fit():\n{indent(loop + rest, '    ')}\n\nprint(fit())\n").scores

@@ -1713,11 +1713,13 @@ def test_return_that_ends_the_training_is_its_end_for_the_caller_too(tmp_path: P
         pytest.param("load(model)\nprint(evaluate(model))", "load(model)", "", id="nothing follows the loop"),
     ],
 )
+@pytest.mark.parametrize("left", ["return best", "exit()"])
 def test_block_that_ends_the_training_begins_with_the_hand_over(
-    tmp_path: Path, block: str, before: str, after: str
+    tmp_path: Path, block: str, before: str, after: str, left: str
 ) -> None:
     """What it has not done by then it does with the best, and in a process group."""
-    ending = indent(f"{block}\nreturn best", "    ")
+    before = before.replace("return best", left)
+    ending = indent(f"{block}\n{left}", "    ")
     loop = script(
         f"acc = evaluate(model)\nif acc > best:\n    best = acc\nif stop():\n{ending}\nprint(acc)",
         f"{MEASURED}\nbest = 0",

@@ -249,6 +249,12 @@ def take(number, frame):
 def is_over():
     return stopped
 signal.signal(signal.SIGUSR1, handler=take)
+rung = False
+def ring(number, frame):
+    global rung
+    rung = True
+signal.signal(signal.SIGALRM, ring)
+signal.alarm(3600)
 watch = Watch()
 """
 
@@ -290,6 +296,8 @@ def test_a_signal_that_ends_the_training_interrupts_it(tmp_path: Path, ended: st
         pytest.param("stopped = acc > 0.9\nif stopped:\n    break", id="set by the training too"),
         pytest.param("if not stopped and acc > 0.9:\n    break", id="without a signal"),
         pytest.param("if watch.late:\n    break", id="nothing sets it"),
+        pytest.param("if max(stopped, acc > 0.9):\n    break", id="the larger of it and another"),
+        pytest.param("if rung:\n    break", id="an alarm of its own"),
         pytest.param("if epoch > 5:\n    break", id="a number"),
     ],
 )

@@ -2653,6 +2653,7 @@ WRITES = "if n % 7 == 0:\n    write(results, path)\n"
         pytest.param(
             f"if n % 5 == 0:\n{TRACKS}    if acc > 9:\n        break\n{WRITES}", "if acc > best", "", id="stop"
         ),
+        pytest.param(f"if n % 5 == 0:\n{TRACKS}if n > 8:\n    exit()\n{WRITES}", "if acc > best", "", id="exit"),
         pytest.param(f"if n % 5 == 0:\n{TRACKS}n += 1\n{WRITES}", "if acc", "", id="counts before it writes"),
     ],
 )
@@ -2662,6 +2663,42 @@ def test_score_of_some_iterations_is_handed_over_behind_what_the_turn_still_does
     score = iterating(made)
     assert score.index.source.code(score.anchors["report"]).startswith(report)
     assert (score.when, score.guarded) == (when, bool(when))
+
+
+COUNTING = """
+class State:
+    def __init__(self):
+        self.step = 0
+
+    def advance(self):
+        self.step += 1
+
+def move(given):
+    given.step += 1
+
+def tick(given):
+    given["n"] += 1
+
+state, seen, note = State(), {"n": 0}, print
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "counted", "behind"),
+    [
+        pytest.param("state.step", "state.advance()", False, id="a method"),
+        pytest.param("state.step", "move(state)", False, id="a function that is given the object"),
+        pytest.param("seen['n']", "seen['n'] += 1", False, id="an item"),
+        pytest.param("seen['n']", "seen.update(n=n)", False, id="an update"),
+        pytest.param("seen['n']", "tick(seen)", False, id="a function that is given the dict"),
+        pytest.param("n", "state.advance()", True, id="another's"),
+        pytest.param("state.step", "note(state)", True, id="nothing"),
+    ],
+)
+def test_and_not_behind_what_counts_on_by_which_it_is_measured(asked: str, counted: str, behind: bool) -> None:
+    score = iterating(f"if {asked} % 5 == 0:\n{TRACKS}{counted}\n{WRITES}", COUNTING)
+    report = score.index.source.code(score.anchors["report"])
+    assert (report.startswith("if n % 7"), bool(score.when)) == (behind, behind)
 
 
 VALIDATES_IN_TURN = """

@@ -871,6 +871,22 @@ other = Net()
         ),
         pytest.param("for stage in [args.stage]:\n    train(model, stage)", [], id="in a loop of one turn"),
         pytest.param("for seed in seeds:\n    train(model, 9)", [], id="the same again"),
+        pytest.param(
+            "for n in range(3):\n    try:\n        train(model, 9)\n        break\n    except OSError:\n        wait()",
+            [],
+            id="until it has not failed",
+        ),
+        pytest.param(
+            "for part in range(3):\n    try:\n        train(model, 9)\n    except OSError:\n        wait()\n"
+            "    else:\n        break",
+            [],
+            id="else leaves",
+        ),
+        pytest.param(
+            "for stage in stages:\n    if stage:\n        train(model, stage)\n        break",
+            ["for stage in stages"],
+            id="in one that is picked",
+        ),
         pytest.param("while waiting():\n    train(model, 9)", [], id="until it goes through"),
         pytest.param("train(model, 9)", [], id="once"),
         pytest.param("train(other, 9)\ntrain(model, 9)", [], id="another model first"),

@@ -19,6 +19,7 @@ from retrofit.survey.nodes import (
     calls_one_of,
     dotted,
     last_name,
+    last_of,
     leaves,
     mentions,
     method_name,
@@ -595,9 +596,18 @@ def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
     return any(
         not inside.isdisjoint(picked(part, cst.Equal))
         or any(leaves(block[-1].node) for early in part.preceding if (block := picked(early, cst.NotEqual)))
-        or (part.parent is outer and index.source.code(part.siblings[-1].node).strip() == "break")
+        or _ends_with(outer, part)
         for part in inside
     )
+
+
+def _ends_with(outer: Statement, part: Statement) -> bool:
+    """Whether a loop is left once a statement of it has run through: by its block's end, or a `try`'s `else`."""
+    within = part.path[part.path.index(outer) + 1 : -1]
+    otherwise = part.node.orelse if isinstance(part.node, (cst.Try, cst.TryStar)) else None
+    lasts = [last_of(part.siblings[-1].node), *([last_of(otherwise.body)] if otherwise is not None else [])]
+    plain = all(isinstance(one.node, (cst.Try, cst.TryStar, cst.With)) for one in within)
+    return plain and any(isinstance(last, (cst.Break, cst.Return)) for last in lasts)
 
 
 def _is_fed_by(flow: Flow, outer: Statement, node: cst.For, loop: EpochLoop) -> bool:

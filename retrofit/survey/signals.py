@@ -11,6 +11,9 @@ from retrofit.survey.nodes import argument, dotted, receiver
 from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.loop import EpochLoop
 
+#: What a script has sent to itself, by `signal.alarm(limit)`.
+_ALARMS = ("signal.SIGALRM", "signal.SIGPROF", "signal.SIGVTALRM")
+
 #: Through how many names and functions a condition is followed to what a handler sets.
 _DEPTH = 8
 
@@ -24,7 +27,7 @@ class Signals:
 
     def __init__(self, flow: Flow) -> None:
         self._flow, self._index = flow, flow.index
-        calls = self._index.calls_to("signal.signal")
+        calls = [call for call in self._index.calls_to("signal.signal") if not self._is_own_alarm(call)]
         given = [(argument(call, "handler", 1), self._index.scope_of(call)) for call in calls]
         found = [flow.defined(handler, scope) for handler, scope in given if handler is not None]
         self._handlers = {one for one in found if one is not None}
@@ -33,6 +36,11 @@ class Signals:
             further = {f for f in called if f is not None and f not in self._handlers and self._is_left_to_them(f)}
             self._handlers |= further
             waiting += further
+
+    def _is_own_alarm(self, call: cst.Call) -> bool:
+        """Whether a handler is of a signal that the script itself has sent when a time is over, as it plans."""
+        number = argument(call, "signalnum", 0)
+        return number is not None and self._index.qualified(number) in _ALARMS
 
     def _is_left_to_them(self, function: Scope) -> bool:
         return all(self._index.scope_of(call) in self._handlers for call in self._flow.callers(function))
@@ -72,8 +80,9 @@ class Signals:
             if function is not None:
                 returned = self._index.returned(function)
                 return bool(returned) and all(self._tells(one, function, depth - 1) for one in returned)
-            part = node.args[0].value if node.args else receiver(node)  # as a number or tensor of it, or of the ranks'
-            return part is not None and self._tells(part, scope, depth - 1)
+            plain = [arg.value for arg in node.args if arg.keyword is None]
+            part = plain[0] if plain else receiver(node)  # as a number or tensor of it, or of the ranks'
+            return len(plain) < 2 and part is not None and self._tells(part, scope, depth - 1)
         held = node.value if isinstance(node, cst.Subscript) else node
         name = dotted(held)
         return name is not None and self._is_set(self._flow.member(name, scope), depth)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -33,10 +33,15 @@ from retrofit.survey.sites.loop import EpochLoop
 _COLLECTIONS = ("set", "collections.deque")
 
 
-def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[list[str], str]:
+def kept_for_end(
+    index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, ending: Collection[Statement] = ()
+) -> tuple[list[str], str]:
     """Return what the epoch loop calls the best score, and what a better one gives, where that is read after the loop.
 
     And the name of what is kept so, but has no name or value before the loop, or is returned within it; "" for none.
+
+    Args:
+        ending: what ends the training within the loop, where it is given before that.
     """
     found, lost = list[str](), ""
     if not candidate.holder:
@@ -47,14 +52,14 @@ def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
         own = in_the_loop(index, flow, loop, name, scope)
         known = bool(own) and is_begun(index, flow, loop, own)
         found += [own] if known else []
-        lost = lost or ("" if known and not _is_returned(index, loop, own) else name)
+        lost = lost or ("" if known and not _is_returned(index, loop, own, ending) else name)
     return list(dict.fromkeys(found)), lost
 
 
-def _is_returned(index: Index, loop: EpochLoop, name: str) -> bool:
-    """Whether the training's function returns a value within the loop, where its early stopping ends, say."""
+def _is_returned(index: Index, loop: EpochLoop, name: str, ending: Collection[Statement]) -> bool:
+    """Whether the training's function returns a value within the loop, where one rank ends it, say."""
     within = [node for node, scope in index.returns if scope is loop.scope and in_loop(index, loop, node)]
-    given = [node.value for node in within if isinstance(node, cst.Return)]
+    given = [node.value for node in within if isinstance(node, cst.Return) and index.statement(node) not in ending]
     return any(mentions(value, [name]) for value in given if value and not isinstance(value, cst.Comparison))
 
 

@@ -15,7 +15,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import end_of
 from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
-from retrofit.survey.nodes import dotted, last_of, leaves, mentions, names_in, receiver
+from retrofit.survey.nodes import dotted, exits, last_of, leaves, mentions, names_in, receiver, unquoted, wholes_of
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.controls import saves
@@ -110,7 +110,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     noting = index.scope_of(candidate.node) if kept is not None and kept.noted else None
     behind = [] if direct else _ending_behind(index, flow, loop, outer, noting)
     before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, behind))
-    report = _past_the_rest(index, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
+    report = _past_the_rest(index, flow, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
     captured = guard is not None or again
     ending = behind if captured or not anew else []
     score = Score(
@@ -136,7 +136,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
-    score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate)
+    score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate, ending)
     score.early = [
         end for part in (*early, *ending) if (end := _early_end(score, loop, outer, part, ending)) is not None
     ]
@@ -614,11 +614,11 @@ def _early_end(
 ) -> EarlyEnd | None:
     """Return how a turn that a statement ends hands its score over, None where it has done so by then."""
     report, last = score.index.statement(score.anchors["report"]), last_of(part.node)
-    returns, behind = isinstance(last, cst.Return), part.order > report.last
+    returns, behind = part in ending and not isinstance(last, cst.Break), part.order > report.last
     if behind and not returns:
         return None
     begun = part
-    if part in ending and not isinstance(last, cst.Break):
+    if returns:
         begun = _begun_to_end(score.index, loop, place, part, score.kept_for_end)
     return EarlyEnd(node=begun.node, index=score.index, leaves=part in ending, returns=returns, behind=behind)
 
@@ -659,10 +659,12 @@ def _goes_on(index: Index, flow: Flow, loop: EpochLoop, way: Way) -> bool:
     outer = [later for part in around[:-1] for later in part.following]
     if any(_leaves(index, later) for later in (*outer, *way.block.following)):
         return False
-    return any(_does(index, one) for one in outer) or _past_the_rest(index, loop, way.guard, when) is not way.guard
+    return (
+        any(_does(index, one) for one in outer) or _past_the_rest(index, flow, loop, way.guard, when) is not way.guard
+    )
 
 
-def _past_the_rest(index: Index, loop: EpochLoop, place: Statement, when: str) -> Statement:
+def _past_the_rest(index: Index, flow: Flow, loop: EpochLoop, place: Statement, when: str) -> Statement:
     """Return the last later statement of a block that does something, while all train nothing and leave no turn.
 
     A process that leaves where it hands the score over would lose what the turn still does: saves, writes, measures. Of
@@ -671,20 +673,39 @@ def _past_the_rest(index: Index, loop: EpochLoop, place: Statement, when: str) -
     Args:
         when: a condition that all of them leave as it is.
     """
-    last, asked = place, set(re.findall(r"[\w.]+", when))
+    last = place
     does = saves if any(later in loop.training for later in place.following) else _does
     for later in place.following:
-        inside = [part for part in index.statements if later in part.path]
-        changed = {binding.target for binding in index.bindings if binding.statement in inside}
-        if _leaves(index, later) or not changed.isdisjoint(asked) or not loop.training.isdisjoint(inside):
+        trains = any(later in part.path for part in loop.training)
+        if trains or _leaves(index, later) or _changes(index, flow, later, when):
             break
         last = later if does(index, later) else last
     return last
 
 
+def _changes(index: Index, flow: Flow, place: Statement, when: str) -> bool:
+    """Whether a statement, or a function that it runs, gives a condition's names, attributes or items other values."""
+    running = called_in(index, flow, place)
+    given = [(b.target, b.statement) for b in (*index.bindings, *index.items)]
+    given += [(dotted(held) or "", index.statement(call)) for call, held in index.method_calls("update")]
+    here = {target.partition("[")[0] for target, at in given if place in at.path}
+    there = {target for target, at in given if at.scope in running}
+    parts = {target.rpartition(".")[2] for target in there if "." in target}
+    keys = {unquoted(key) for target in there if (key := "".join(target.partition("[")[1:]))}
+    asked = re.findall(r"[\w.]+", when)
+    return (
+        any(name in here or ("." in name and name.rpartition(".")[2] in parts) for name in asked)
+        or any(key in unquoted(when) for key in keys)
+        or not here.isdisjoint(whole for name in asked for whole in wholes_of(name))
+    )
+
+
 def _leaves(index: Index, place: Statement) -> bool:
-    """Whether a statement, or one in it, ends a loop's turn, a loop or a function."""
-    return any(leaves(one.node) for one in index.statements if place in one.path)
+    """Whether a statement, or one in it, ends a loop's turn, a loop, a function or the process."""
+    lasts = [last_of(one.node) for one in index.statements if place in one.path]
+    return any(leaves(part.node) for part in index.statements if place in part.path) or any(
+        exits(last) for last in lasts if last is not None
+    )
 
 
 def _does(index: Index, place: Statement) -> bool:

@@ -61,7 +61,7 @@ class EarlyEnd(Site):
 
     Attributes:
         leaves: whether it is that.
-        returns: whether it leaves the function, past what stands behind the epoch loop.
+        returns: whether it leaves the function or the process, past what stands behind the epoch loop.
         behind: whether the score is handed over before it anyway.
     """
 
