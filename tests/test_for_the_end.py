@@ -34,6 +34,13 @@ TAKEN = "acc = validate(model)\nif acc > best:\n    best = acc\n    "
             "log = []", "pass\nlog = []\nlog.append(acc)", "print(log)", [], id="a list of the last turn alone"
         ),
         pytest.param("log = Log()", "log.update(acc)", "print(log)", [], id="an object of whatever kind"),
+        pytest.param("run = {'net': model, 'at': 0}", "0\nrun['at'] = epoch", "test(run['net'])", [], id="objects"),
+        pytest.param("run = {}\nrun['net'] = model", "0\nrun['at'] = epoch", "test(run['net'])", [], id="by items"),
+        pytest.param("data = {'test': load()}", "0\ndata['train'] = load()", "test(data['test'])", [], id="calls"),
+        pytest.param("log = [validate(model)]", "log.append(acc)", "print(max(log))", ["log"], id="first"),
+        pytest.param("log = {k: [] for k in ks}", "log['a'].append(acc)", "print(log)", ["log"], id="lists by keys"),
+        pytest.param("log = dict(net=model)", "0\nlog['at'] = epoch", "test(log['net'])", [], id="keywords"),
+        pytest.param("log = {'at': -1, 'low': [1.5]}", "0\nlog['at'] = epoch", "print(log)", ["log"], id="data"),
         pytest.param("", "when = epoch", "print(best, when)", ["best"], id="without a value before"),
         pytest.param("when = 0", "when = epoch\nwhen = 2", "print(when)", [], id="with another value in each turn"),
         pytest.param("state = None", "state = model.state_dict()", "torch.save(state, path)", ["state"], id="weights"),
