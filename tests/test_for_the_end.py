@@ -169,12 +169,17 @@ def test_and_what_is_given_otherwise_where_the_score_is_better(keeps: str) -> No
     assert score.kept_for_end == ["best", "state"]
 
 
-@pytest.mark.parametrize(("given", "lost"), [("best", "best"), ("best > 0", "")])
-def test_what_is_returned_within_the_loop_is_told_of(given: str, lost: str) -> None:
-    text = script(
-        f"{TAKEN}bad = 0\nelse:\n    bad += 1\nif bad > 3:\n    return {given}", "best, bad = 0, 0", "return best"
-    )
-    built, loop, rest = text.partition("best, bad = 0, 0")
+@pytest.mark.parametrize(
+    ("early", "late", "lost"),
+    [
+        pytest.param("best", "0", "best", id="where none is handed over"),
+        pytest.param("best > 0", "0", "", id="what it tells"),
+        pytest.param("0", "best", "", id="where it is kept by then"),
+    ],
+)
+def test_what_is_returned_within_the_loop_is_told_of(early: str, late: str, lost: str) -> None:
+    epoch = f"if broken():\n    return {early}\n{TAKEN}bad = 0\nelse:\n    bad += 1\nif bad > 3:\n    return {late}"
+    built, loop, rest = script(epoch, "best, bad = 0, 0", "return best").partition("best, bad = 0, 0")
     (score,) = survey_of(f"{built}def fit():\n{indent(loop + rest, '    ')}\n\nprint(fit())\n").scores
     assert (score.kept_for_end, score.lost_with_best) == (["best"], lost)
 

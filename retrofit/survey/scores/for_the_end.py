@@ -44,7 +44,7 @@ _COLLECTIONS = ("set", "collections.deque")
 def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[list[str], str]:
     """Return what the epoch loop calls the best score, and what a better one gives, where that is read after the loop.
 
-    And the name of what is kept so, but has no name or value before the loop, or is returned within it; "" for none.
+    And the name of what is kept so, but has no name or value before the loop; "" for none.
     """
     found, lost = list[str](), ""
     if not candidate.holder:
@@ -55,15 +55,21 @@ def kept_for_end(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
         own = in_the_loop(index, flow, loop, name, scope)
         known = bool(own) and is_begun(index, flow, loop, own)
         found += [own] if known else []
-        lost = lost or ("" if known and not _is_returned(index, loop, own) else name)
+        lost = lost or ("" if known else name)
     return list(dict.fromkeys(found)), lost
 
 
-def _is_returned(index: Index, loop: EpochLoop, name: str) -> bool:
-    """Whether the training's function returns a value within the loop, where its early stopping ends, say."""
+def returned_within(index: Index, loop: EpochLoop, names: list[str], ending: list[Statement]) -> str:
+    """Return which of some names the training's function returns within the loop, "" for none.
+
+    Args:
+        ending: statements that leave it with what the best round has kept.
+    """
     within = [node for node, scope in index.returns if scope is loop.scope and in_loop(index, loop, node)]
+    within = [node for node in within if index.statement(node) not in ending]
     given = [node.value for node in within if isinstance(node, cst.Return)]
-    return any(mentions(value, [name]) for value in given if value and not isinstance(value, cst.Comparison))
+    values = [value for value in given if value and not isinstance(value, cst.Comparison)]
+    return next((name for name in names if any(mentions(value, [name]) for value in values)), "")
 
 
 def _read_afterwards(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Iterator[tuple[str, Scope]]:

@@ -20,7 +20,7 @@ from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
-from retrofit.survey.scores.for_the_end import kept_for_end
+from retrofit.survey.scores.for_the_end import kept_for_end, returned_within
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.keepers import kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
@@ -136,7 +136,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
-    score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate)
+    score.kept_for_end, lost = kept_for_end(index, flow, loop, candidate)
+    score.lost_with_best = lost or returned_within(index, loop, score.kept_for_end, ending)
     score.early = [
         end for part in (*early, *ending) if (end := _early_end(score, loop, outer, part, ending)) is not None
     ]
