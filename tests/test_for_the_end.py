@@ -34,6 +34,13 @@ TAKEN = "acc = validate(model)\nif acc > best:\n    best = acc\n    "
             "log = []", "pass\nlog = []\nlog.append(acc)", "print(log)", [], id="a list of the last turn alone"
         ),
         pytest.param("log = Log()", "log.update(acc)", "print(log)", [], id="an object of whatever kind"),
+        pytest.param("run = {'net': model, 'at': 0}", "0\nrun['at'] = epoch", "test(run['net'])", [], id="objects"),
+        pytest.param("run = {}\nrun['net'] = model", "0\nrun['at'] = epoch", "test(run['net'])", [], id="by items"),
+        pytest.param("data = {'test': load()}", "0\ndata['train'] = load()", "test(data['test'])", [], id="calls"),
+        pytest.param("log = [validate(model)]", "log.append(acc)", "print(max(log))", ["log"], id="first"),
+        pytest.param("log = {k: [] for k in ks}", "log['a'].append(acc)", "print(log)", ["log"], id="lists by keys"),
+        pytest.param("log = dict(net=model)", "0\nlog['at'] = epoch", "test(log['net'])", [], id="keywords"),
+        pytest.param("log = {'at': -1, 'low': [1.5]}", "0\nlog['at'] = epoch", "print(log)", ["log"], id="data"),
         pytest.param("", "when = epoch", "print(best, when)", ["best"], id="without a value before"),
         pytest.param("when = 0", "when = epoch\nwhen = 2", "print(when)", [], id="with another value in each turn"),
         pytest.param("state = None", "state = model.state_dict()", "torch.save(state, path)", ["state"], id="weights"),
@@ -171,6 +178,21 @@ def test_what_some_ranks_alone_return_within_the_loop_is_told_of(end: str, given
         f"{TAKEN}bad = 0\nelse:\n    bad += 1\nif {end}:\n    return {given}", "best, bad = 0, 0", "return best"
     )
     built, loop, rest = text.partition("best, bad = 0, 0")
+    (score,) = survey_of(f"{built}def fit():\n{indent(loop + rest, '    ')}\n\nprint(fit())\n").scores
+    assert (score.kept_for_end, score.lost_with_best) == (["best"], lost)
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "lost"),
+    [
+        pytest.param("best", "0", "best", id="where none is handed over"),
+        pytest.param("best > 0", "0", "", id="what it tells"),
+        pytest.param("0", "best", "", id="where it is kept by then"),
+    ],
+)
+def test_what_is_returned_within_the_loop_is_told_of(early: str, late: str, lost: str) -> None:
+    epoch = f"if broken():\n    return {early}\n{TAKEN}bad = 0\nelse:\n    bad += 1\nif bad > 3:\n    return {late}"
+    built, loop, rest = script(epoch, "best, bad = 0, 0", "return best").partition("best, bad = 0, 0")
     (score,) = survey_of(f"{built}def fit():\n{indent(loop + rest, '    ')}\n\nprint(fit())\n").scores
     assert (score.kept_for_end, score.lost_with_best) == (["best"], lost)
 

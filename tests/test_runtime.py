@@ -1481,7 +1481,13 @@ def test_what_cannot_be_kept_from_round_to_round_is_said(
 ) -> None:
     end_with(helper, 0.7, lambda: (0.7, threading.Lock()))
     assert "what the script keeps with its best score cannot be saved (" in capsys.readouterr().out
-    assert end_with(helper, 0.5, lambda: (0.5, None), complete=True) == (0.5, None)
+    assert end_with(helper, 0.5, lambda: (0.5, None), complete=True) == (0.7, None)  # all else is kept
+
+
+@pytest.mark.usefixtures("save")
+def test_a_value_alone_that_cannot_be_kept_is_the_last_rounds(helper: ModuleType) -> None:
+    end_with(helper, 0.7, threading.Lock)
+    assert end_with(helper, 0.5, lambda: 0.5, complete=True) == 0.5
 
 
 def test_another_script_that_trains_by_the_same_code_has_its_own_best(helper: ModuleType) -> None:

@@ -25,7 +25,15 @@ from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.handed_on import bests_returned
 from retrofit.survey.scores.keepers import kept_where_given
-from retrofit.survey.scores.values import code_of, element_of, in_loop, is_collection, written_bare
+from retrofit.survey.scores.values import (
+    code_of,
+    element_of,
+    in_loop,
+    is_collection,
+    is_dict,
+    written_bare,
+    written_items,
+)
 from retrofit.survey.scores.words import Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -117,15 +125,33 @@ def _gathered(flow: Flow, loop: EpochLoop) -> Iterator[str]:
     anew = {b.target for b in index.bindings if loop.statement in b.statement.path}
     for name in [one for one in inside if one not in anew]:
         begun = [b.value for b in first_values(index, flow, loop, name)]
+        items = [b for b in index.items if b.target.startswith(f"{name}[") and b.statement.scope is loop.scope]
+        before = [b.value for b in items if b.statement.order < loop.statement.order]
+        if not all(value is not None and _is_data(value) for value in before):
+            continue
         if begun and all(value is not None and _is_collection(index, value) for value in begun):
             yield name
 
 
 def _is_collection(index: Index, value: cst.BaseExpression) -> bool:
-    """Whether a value is a collection, or an array, and no object that is filled as one: `[0.0] * epochs`."""
+    """Whether a value is a collection, or an array, and no object that is filled as one: `[0.0] * epochs`.
+
+    A dict that begins with objects, `{"model": model, "epoch": 0}`, gathers nothing: code behind the loop uses them.
+    """
     held = value.left if isinstance(value, cst.BinaryOperation) else value
     made = index.qualified(held.func) if isinstance(held, cst.Call) else ""
-    return is_collection(index, held) or made in _COLLECTIONS or made in index.knowledge.named(MakesArray)
+    of_objects = is_dict(index, held) and not all(_is_data(part) for _, part in written_items(index, held))
+    known = is_collection(index, held) or made in _COLLECTIONS or made in index.knowledge.named(MakesArray)
+    return known and not of_objects
+
+
+def _is_data(value: cst.BaseExpression) -> bool:
+    """Whether a value is written down: a number, a text, or a collection of such."""
+    if isinstance(value, cst.UnaryOperation):
+        return _is_data(value.expression)
+    if isinstance(value, (cst.Dict, cst.List, cst.Tuple, cst.Set)):
+        return all(_is_data(element.value) for element in value.elements)
+    return isinstance(value, (cst.BaseNumber, cst.BaseString)) or dotted(value) in ("None", "True", "False")
 
 
 def _is_read(flow: Flow, loop: EpochLoop, afterwards: list[tuple[cst.CSTNode, Scope]], name: str, scope: Scope) -> bool:

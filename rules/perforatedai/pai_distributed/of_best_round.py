@@ -21,6 +21,9 @@ from .process import _pai, _pai_rank, _pai_say
 #: Stands in a file for the model, or with the weights of a copy of it.
 _pai_the_model = "pai_distributed: the model"
 
+#: Stands in a file with those of several values, by their places, that can be written.
+_pai_parts = "pai_distributed: some of several"
+
 
 def keep_with_best(kept: Callable[[], Any]) -> None:
     """Say what the script keeps with its best score for the code after its training loop. Put it before the loop.
@@ -42,7 +45,10 @@ def kept_with_best() -> Any:
     mine, path = _pai.with_best(), _pai_kept_path()
     if _pai.further or not (GPA.pai_tracker and _pai.complete and _pai_is_since_beginning(path)):
         return mine
-    return _pai_with_model(torch.load(path, weights_only=False))
+    kept = torch.load(path, weights_only=False)
+    if isinstance(kept, dict) and _pai_parts in kept:
+        kept = tuple(kept[_pai_parts].get(place, own) for place, own in enumerate(mine))
+    return _pai_with_model(kept)
 
 
 def _pai_kept_path() -> str:
@@ -64,14 +70,26 @@ def _pai_end_with_best(*, complete: bool) -> None:
         os.remove(path)  # of a round that is no longer the best
     if complete:
         return
-    try:
-        torch.save(_pai_without_model(_pai.with_best()), f"{path}.new")
-        os.replace(f"{path}.new", path)
-    except Exception as error:  # an object of any kind may refuse
+    kept = _pai_without_model(_pai.with_best())
+    if (error := _pai_refusal(kept, f"{path}.new")) is not None:
         _pai_say(
             f"{_pai.kept_at}: what the script keeps with its best score cannot be saved ({error}), so that it may be "
             "that of the last round in the end, which need not be the best"
         )
+        if type(kept) is not tuple:
+            return
+        some = {place: part for place, part in enumerate(kept) if _pai_refusal(part, f"{path}.new") is None}
+        torch.save({_pai_parts: some}, f"{path}.new")
+    os.replace(f"{path}.new", path)
+
+
+def _pai_refusal(value: Any, path: str) -> Exception | None:
+    """Write a value to a file, and return what prevents that, if anything does."""
+    try:
+        torch.save(value, path)
+    except Exception as error:  # an object of any kind may refuse
+        return error
+    return None
 
 
 def _pai_without_model(value: Any) -> Any:
