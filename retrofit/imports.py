@@ -146,7 +146,8 @@ def lacking(
 ) -> Iterator[tuple[int, str]]:
     """Yield lines and modules that a file imports of a package of the project which has no such file.
 
-    What it tries to import it can do without, and a package may lend names, or put others in their places.
+    What it tries to import it can do without, as in `with suppress(ImportError):`, or else without what it imports
+    instead; and a package may lend names, or put others in their places.
 
     Args:
         name: the file's own full name.
@@ -154,8 +155,8 @@ def lacking(
             of is a package of the project.
     """
     tree = tree_of(data)
-    tries = [one for one in ast.walk(tree) if isinstance(one, ast.Try)] if tree else []
-    tried = {id(part) for one in tries for line in one.body for part in ast.walk(line)}
+    tries = [one for one in ast.walk(tree) if isinstance(one, ast.Try | ast.With)] if tree else []
+    tried = {id(part) for one in tries for part in ast.walk(one)}
     within: dict[str, set[Path]] = {}
     for one, (file, _) in own.items():
         within.setdefault(one.rpartition(".")[0], set()).add(file.parent)

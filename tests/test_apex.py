@@ -173,6 +173,7 @@ COMMANDS = {
     "a text that is a number": (CLICK, "'--half', type=int, default='0'", "half", "main()", False),
     "another one": (CLICK, "'--other', is_flag=True", "half", "main()", False),
     "on with absl": (ABSL, "DEFINE_bool('half', True, 'what')", "FLAGS.half", "app.run(main)", False),
+    "one of several": (CLICK, "'--half', 'half', flag_value='O1', default=True", "half == 'O1'", "main()", False),
     "set in code": (ABSL, "DEFINE_bool('half', False, '')\nFLAGS.half = 1", "FLAGS.half", "app.run(main)", False),
     "on with fire": ("def main(half=True):", "", "half", "fire.Fire(main)", False),
     "not said with fire": ("def main(half):", "", "half", "fire.Fire(main)", False),

@@ -1053,6 +1053,8 @@ def test_a_function_that_nothing_is_seen_to_call_can_be_chosen(tmp_path: Path, m
         pytest.param([], "from parts import data", False, id="a name of a module, perhaps"),
         pytest.param([], "from others.data import loader", False, id="installed, perhaps"),
         pytest.param([], "try:\n    from parts.data import loader\nexcept ImportError:\n    pass", False, id="tried"),
+        pytest.param([], "with suppress(ImportError):\n    from parts.data import loader", False, id="tried by `with`"),
+        pytest.param([], "try:\n    import fast\nexcept ImportError:\n    import parts.data", False, id="else"),
     ],
 )
 def test_a_module_that_a_package_of_the_project_lacks_is_told(

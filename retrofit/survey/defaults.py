@@ -80,6 +80,8 @@ class Defaults:
     def _default_of(self, call: cst.Call, known: AddsOption) -> _Values:
         ((name, position),) = known.default.items()
         given = argument(call, name, position if position >= 0 else None)
+        if argument(call, "flag_value") is not None:
+            return None  # one of several flags for the same, of which one may be the default
         if given is not None:
             values = self._values(given, self._index.scope_of(call), frozenset())
             kind = dotted(argument(call, "type")) or "str"
