@@ -355,6 +355,25 @@ val_loss = losses.mean(axis=0)
 
 
 @pytest.mark.parametrize(
+    "walk",
+    [
+        "for iou in ious[name]:\n    seen.append(iou)",
+        "seen += [iou for iou in ious[name]]",
+        "for iou in ious['iou']:\n    seen.append(iou)",
+    ],
+)
+def test_an_item_of_a_dict_is_no_other_item_that_the_loop_walks_over(walk: str) -> None:
+    epoch = f"""stats, seen, name = {{}}, [], "box"
+ious = validate(model)
+{walk}
+stats["iou"] = np.mean(seen)
+if stats["iou"] > best:
+    best = stats["iou"]"""
+    (score,) = survey_of(f"import numpy as np\nbest = 0\n{script(epoch)}").scores
+    assert (score.written, score.unfit) == ('stats["iou"]', ("", ""))
+
+
+@pytest.mark.parametrize(
     ("made", "array", "kind"),
     [
         ("total / len(val_loader)", "np.array(val_loss)", ""),

@@ -11,7 +11,7 @@ from retrofit.survey.constructions import is_torchs_class
 from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in, receiver
+from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in, receiver, spelled
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.best import class_of
 from retrofit.survey.scores.making import is_bound
@@ -62,7 +62,7 @@ class Kinds:
         more: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(one.value, one) for one in read]
         walked = [one.iter for one in index.nodes_of(cst.For)] + [one.iter for one in index.nodes_of(cst.CompFor)]
         more += [(one, one) for one in walked if in_loop(index, loop, one) and self._is_given_once(one)]
-        self._several = {dotted(named): one for named, one in more}
+        self._several = {name: one for named, one in more if (name := spelled(named)) is not None}
 
     def of(
         self, node: cst.BaseExpression, at: Statement | None = None, call: cst.Call | None = None
@@ -91,7 +91,7 @@ class Kinds:
             return f"{ALWAYS} {number}", self._index.place(values[0].reading.at.node, self._loop.file)
         if values and all(_is_truth(one.node) and not one.reading.number for one in values):
             return TRUTH, self._index.place(values[0].reading.at.node, self._loop.file)
-        if (item := self._several.get(dotted(node))) is not None:
+        if (item := self._several.get(spelled(node) or "")) is not None:
             return SEVERAL, self._index.place(item, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
         if made and all(is_object(self._index, one) and self._flow.class_made(one) is None for one in made):
@@ -103,9 +103,9 @@ class Kinds:
 
     def _has_more(self, item: cst.Subscript) -> bool:
         """Whether the loop reads an item that only several values have, `errors[3]`, of what it gives a name once."""
-        key, name = item.slice[0].slice, dotted(item.value)
+        key = item.slice[0].slice
         numbered = isinstance(key, cst.Index) and isinstance(key.value, cst.Integer) and key.value.evaluated_value > 0
-        return numbered and name is not None and in_loop(self._index, self._loop, item) and self._is_given_once(item)
+        return numbered and in_loop(self._index, self._loop, item) and self._is_given_once(item)
 
     def _is_given_once(self, node: cst.BaseExpression) -> bool:
         """Whether the loop gives what an expression is of, or is, its name once, before that is read."""
