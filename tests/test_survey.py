@@ -4515,6 +4515,26 @@ def test_score_of_an_object_is_the_number_that_it_compares(
     assert [name for name, _ in found.measures] == ([] if scores else ["m.acc"])
 
 
+SENT = "\nbox = [m]\ndist.broadcast_object_list(box, src=0)\nm = box[0]"
+
+
+@pytest.mark.parametrize(
+    ("compared", "asked", "epoch", "captured"),
+    [
+        ("better_than", "if m.better_than(best):", "BEFORE SENT ASKED", False),
+        ("__gt__", "if m > best:", "BEFORE SENT ASKED", False),
+        ("better_than", "if m.better_than(best):", "BEFORE ASKED SENT", True),
+        ("__gt__", "if m > best:", "BEFORE ASKED SENT", True),
+    ],
+)
+def test_object_is_handed_over_as_it_is_compared(compared: str, asked: str, epoch: str, captured: bool) -> None:
+    before = code(METRIC).replace("COMPARED", "self.acc > other.acc").replace("better_than", compared)
+    made, kept = "m = validate(model) if rank == 0 else None", f"\n{asked}\n    best = m"
+    body = epoch.replace("BEFORE ", made).replace("ASKED", kept).replace("SENT", SENT).replace("\n \n", "\n")
+    (score,) = survey_of(script(body, before)).scores
+    assert (score.expression, score.captured) == ("m.acc", captured)
+
+
 def test_users_own_score_may_be_the_number_that_an_object_compares() -> None:
     before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
     epoch = "m = validate(model)\nif m.better_than(best):\n    best = m"

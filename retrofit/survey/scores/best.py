@@ -250,7 +250,7 @@ def as_numbers(index: Index, flow: Flow, found: list[Candidate]) -> Iterator[Can
         attribute = _compared(index, holder, "__gt__", "__lt__")[0] if holder is not None else ""
         if attribute:
             node = cst.Attribute(cst.parse_expression(index.source.code(candidate.node)), cst.Name(attribute))
-            yield replace(candidate, node=node)
+            yield replace(candidate, node=node, compared=candidate.node)
         elif holder is None or "__float__" in holder.inner:
             yield candidate
 
@@ -277,7 +277,7 @@ def found_better(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidat
         attribute, direction = _compared(index, holder, method) if holder is not None else ("", "")
         if attribute:
             evidence = f"{index.place(call)}: {index.source.code(call)}"
-            yield Candidate(cst.parse_expression(f"{name}.{attribute}"), direction, evidence)
+            yield Candidate(cst.parse_expression(f"{name}.{attribute}"), direction, evidence, compared=call)
 
 
 def class_of(index: Index, flow: Flow, node: cst.BaseExpression) -> Scope | None:

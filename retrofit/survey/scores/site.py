@@ -399,6 +399,9 @@ def _made_at(
         here = _where_of_validation(index, flow, loop, candidate.node, makers)
         return here or meeting(makers) or index.statements_in(loop.body)[-1], makers, again
     if makers:
+        last = max(maker.order for maker in makers)
+        if candidate.compared is not None:  # by what rank 0 sends to the others, say, rather than what it has measured
+            makers = reaching_makers(index.statement(candidate.compared), makers)[0] or makers
         validating = {binding.statement for binding, _ in validated_variables(index, flow, loop)}
         bound = bindings_of(index, loop, root_of(candidate.node))
         validating |= {b.statement for b in bound if _calls_validation(index, b.value)}
@@ -409,7 +412,7 @@ def _made_at(
         measured = _of_each_turn(index, loop, measured)
         measured = _first_alone(index, measured, root_of(candidate.node)) or measured
         measured = _summed_up(index, loop, measured, makers) or measured
-        again = max(m.order for m in makers) > max(m.order for m in measured)
+        again = last > max(m.order for m in measured)
         makers = measured
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
 

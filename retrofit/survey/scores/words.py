@@ -52,6 +52,7 @@ class Candidate:
         rest: what is to be taken out of the node's value.
         taken: what takes that value out of what the function returns.
         made: the statement of the loop that makes it, where that is no assignment.
+        compared: where the script compares it, where the node is none of its own, as of an object that tells itself.
         written: its code, where that is more than the node's.
         named: whether the user names it.
         outside: whether it is one only where an evaluation makes it, as the code gives no variable of it a value, or
@@ -72,6 +73,7 @@ class Candidate:
     rest: str = ""
     taken: str = ""
     made: Statement | None = None
+    compared: cst.CSTNode | None = None
     written: str = ""
     named: bool = False
     outside: bool = False
