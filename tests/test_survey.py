@@ -2649,6 +2649,8 @@ WRITES = "if n % 7 == 0:\n    write(results, path)\n"
             id="around",
         ),
         pytest.param(f"if n % 5 == 0:\n{TRACKS}n += 1\nbar.update()\n", "if acc", "", id="counts on"),
+        pytest.param(f"if n % 5 == 0:\n{TRACKS}bar.save()\n", "bar.save()", "n % 5 == 0", id="saves"),
+        pytest.param(f"if n % 5 == 0:\n{TRACKS}note()\n", "note()", "n % 5 == 0", id="calls a function"),
         pytest.param(f"if n % best == 0:\n{TRACKS}{WRITES}", "if acc", "", id="condition is another then"),
         pytest.param(
             f"if n % 5 == 0:\n{TRACKS}    if acc > 9:\n        break\n{WRITES}", "if acc > best", "", id="stop"
@@ -2660,7 +2662,7 @@ WRITES = "if n % 7 == 0:\n    write(results, path)\n"
 def test_score_of_some_iterations_is_handed_over_behind_what_the_turn_still_does(
     made: str, report: str, when: str
 ) -> None:
-    score = iterating(made)
+    score = iterating(made, "def note():\n    write(results)\n")
     assert score.index.source.code(score.anchors["report"]).startswith(report)
     assert (score.when, score.guarded) == (when, bool(when))
 

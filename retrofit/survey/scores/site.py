@@ -663,7 +663,8 @@ def _goes_on(index: Index, flow: Flow, loop: EpochLoop, way: Way) -> bool:
     if any(_leaves(index, later) for later in (*outer, *way.block.following)):
         return False
     return (
-        any(_does(index, one) for one in outer) or _past_the_rest(index, flow, loop, way.guard, when) is not way.guard
+        any(_does(index, flow, one) for one in outer)
+        or _past_the_rest(index, flow, loop, way.guard, when) is not way.guard
     )
 
 
@@ -677,12 +678,12 @@ def _past_the_rest(index: Index, flow: Flow, loop: EpochLoop, place: Statement, 
         when: a condition that all of them leave as it is.
     """
     last = place
-    does = saves if any(later in loop.training for later in place.following) else _does
+    further = any(later in loop.training for later in place.following)
     for later in place.following:
         trains = any(later in part.path for part in loop.training)
         if trains or _leaves(index, later) or _changes(index, flow, later, when):
             break
-        last = later if does(index, later) else last
+        last = later if (saves(index, later) if further else _does(index, flow, later)) else last
     return last
 
 
@@ -711,12 +712,18 @@ def _leaves(index: Index, place: Statement) -> bool:
     )
 
 
-def _does(index: Index, place: Statement) -> bool:
-    """Whether a statement, or one in it, does more than to count, or to call what it gives nothing."""
+def _does(index: Index, flow: Flow, place: Statement) -> bool:
+    """Whether a statement, or one in it, does more than to count, or to call what it gives nothing: `bar.update()`.
+
+    A function of the project may do anything, and what saves does: `trainer.save()`.
+    """
     inside = [one for one in index.statements if place in one.path]
     lines = [one for one in inside if isinstance(one.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite))]
     counting = {b.statement for b in index.bindings if increments(b)}
-    return any(one not in counting and not _only_calls(one) for one in lines)
+    lines = [one for one in lines if one not in counting]
+    called = [call for one in lines for call in index.calls_in(one)]
+    own = any(flow.called(call) is not None for call in called)
+    return own or any(saves(index, one) or not _only_calls(one) for one in lines)
 
 
 def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statement) -> None:
