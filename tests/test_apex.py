@@ -178,13 +178,15 @@ COMMANDS = {
     "on with fire": ("def main(half=True):", "", "half", "fire.Fire(main)", False),
     "not said with fire": ("def main(half):", "", "half", "fire.Fire(main)", False),
     "called with it": ("def main(half=False):", "", "half", "fire.Fire(main)\nmain(half=True)", False),
-    "nobody's": ("def main(half=False):", "", "half", "start(main)", None),
+    "nobody's": ("def main(half=False):", "", "half", "start(main)", False),
+    "of fire's by names": ("def main(half=True):", "", "half", "fire.Fire({'main': main})", False),
+    "a command of typer's": ("@cli.command()\ndef main(half: bool = OPTION):", "True", "half", "cli()", False),
 }
 
 
 @pytest.mark.parametrize(("head", "option", "asked", "run", "off"), COMMANDS.values(), ids=COMMANDS)
 def test_options_of_other_libraries_are_known(
-    tmp_path: Path, head: str, option: str, asked: str, run: str, off: bool | None
+    tmp_path: Path, head: str, option: str, asked: str, run: str, off: bool
 ) -> None:
     text = code(TRAINED).replace("HEAD", head).replace("OPTION", option).replace("ASKED", asked).replace("RUN", run)
     plan = plan_of(tmp_path, text)

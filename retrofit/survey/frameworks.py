@@ -43,7 +43,11 @@ def may_wrap(data: bytes, knowledge: Knowledge) -> bool:
 
 
 def find_frameworks(
-    index: Index, flow: Flow, reached: Collection[Scope], wrapping: Collection[cst.CSTNode] = ()
+    index: Index,
+    flow: Flow,
+    reached: Collection[Scope],
+    wrapping: Collection[cst.CSTNode] = (),
+    loops: Collection[cst.CSTNode] = (),
 ) -> list[Framework]:
     """Return the first use of each such library in a project that no option keeps from, else the first with its option.
 
@@ -54,9 +58,11 @@ def find_frameworks(
         flow: its values.
         reached: the functions and classes that the entry script can come to.
         wrapping: where the model is wrapped; what leads to all of that as well cannot be left out.
+        loops: where it is trained. Who calls that, and what else its function uses, need not be seen.
     """
     found: list[Framework] = []
     inevitable = holding(flow, wrapping)
+    started = {flow.uncalled(index.statement(one)) for one in (*wrapping, *loops)}
     defaults = Defaults(index, flow, given=inevitable)
     imported = {full.partition(".")[0] for file in index.files for full in file.aliases.values()}
     imported |= {module.partition(".")[0] for file in index.files for _, module in file.imports}
@@ -83,7 +89,7 @@ def find_frameworks(
                 site.node = either[0]
                 site.advice = "This is its wrapper where it is installed, and else torch's. Import torch's alone."
             site.wraps, site.copies = library.wraps and not either, library.copies
-            uncalled = not library.owns and all(_is_uncalled(use, flow) for use in uses)
+            uncalled = not library.owns and all(_is_uncalled(use, flow, started) for use in uses)
             site.beside = site.wraps or bool(option) or uncalled
             site.uses = [*uses] if option and not (library.copies or library.optional) else []
             site.used = [Site(node=use, index=index) for use in asked]
@@ -154,9 +160,10 @@ def _imports(index: Index, library: Library) -> list[Statement]:
     return named or [index.statement(use) for use in _uses(index, library)]
 
 
-def _is_uncalled(use: _Use, flow: Flow) -> bool:
-    """Whether a call stands in a function that nothing was found to call."""
-    return isinstance(use, cst.Call) and flow.uncalled(flow.index.statement(use)) is not None
+def _is_uncalled(use: _Use, flow: Flow, started: Collection[Scope | None] = ()) -> bool:
+    """Whether a call stands in a function that nothing was found to call, and that is none of those that train."""
+    function = flow.uncalled(flow.index.statement(use)) if isinstance(use, cst.Call) else None
+    return function is not None and function not in started
 
 
 def _imported(index: Index, function: cst.BaseExpression) -> bool:

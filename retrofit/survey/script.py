@@ -224,7 +224,8 @@ def survey(
     script.other_gpu = numbers.other_gpu()
     reached: Collection[Scope] = reachable(index, flow)
     reached = reached if _train(reached, flow) else index.scopes
-    libraries = find_frameworks(index, flow, reached, [one.node for one in script.wrappers])
+    wrapping, training = [one.node for one in script.wrappers], [one.node for one in script.loops]
+    libraries = find_frameworks(index, flow, reached, wrapping, training)
     used = [one for one in libraries if one.option or not one.beside]  # not only imported
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
     for library in script.frameworks:
