@@ -71,6 +71,26 @@ def test_what_names_the_checkpoints_of_the_loop_is_kept_with_them(noted: str, af
     assert [score.kept_for_end for score in scores] == [kept]
 
 
+@pytest.mark.parametrize(
+    ("other", "after", "kept"),
+    [
+        ("if low < least:\n    least, at = low, epoch", "print(best, least, at)", ["best", "least", "at"]),
+        ("best_low = min(low, best_low)", "print(best, best_low)", ["best", "best_low"]),
+        ("if low < least:\n    least, at = low, epoch", "print(best)", ["best"]),
+        ("if low < least:\n    least, at = low, epoch\nat = 0", "print(best, at)", ["best"]),
+        ("if low < other:\n    other = low", "print(best, other)", ["best"]),
+        ("least = low", "print(best, least)", ["best"]),
+    ],
+    ids=["compared", "by min", "not read", "with another value in each turn", "without a value before", "the last"],
+)
+def test_bests_of_other_scores_are_kept_as_they_were_in_the_best_round(other: str, after: str, kept: list[str]) -> None:
+    """So are the files that the loop saves by them."""
+    epoch = f"acc, low = validate(model)\nif acc > best:\n    best = acc\n{other}"
+    text = script(epoch, "best, least, best_low, at = 0, 9, 9, 0", after)
+    (score,) = survey_of(text, metric="acc", mode="max").scores
+    assert (score.kept_for_end, score.lost_with_best) == (kept, "")
+
+
 def test_what_another_branch_beside_an_elif_gives_is_not_kept_with_the_best() -> None:
     better, worse = "    best, when = acc, epoch\n", "    bad += 1"
     epoch = f"acc = validate(model)\nif best is None:\n{better}elif acc > best:\n{better}else:\n{worse}"

@@ -4876,6 +4876,22 @@ def test_item_that_is_added_under_a_condition_may_not_be_there(added: str, value
     assert score.value == value
 
 
+@pytest.mark.parametrize(
+    ("added", "value"),
+    [
+        pytest.param(
+            "if epoch % 5 == 0:\n    log.update(run(model))", "log['acc'] if 'acc' in log else None", id="at times"
+        ),
+        pytest.param("log.update(run(model))", "log['acc']", id="always"),
+        pytest.param("log.show(model)", "log['acc']", id="nothing"),
+    ],
+)
+def test_what_an_epoch_has_of_its_meters_may_not_have_what_is_added_at_times(added: str, value: str) -> None:
+    before = "def averages(model):\n    return {name: one.avg for name, one in fit(model).items()}\n"
+    (score,) = survey_of(script(f"log = averages(model)\n{added}", before), metric="log['acc']", mode="max").scores
+    assert (score.value, bool(score.condition)) == (value, " if " in value)
+
+
 def test_item_that_all_branches_compare_is_there_after_them() -> None:
     text = UP_OR_DOWN.replace("elif mode == 'max':", "else:").replace("    else:\n        improved = False\n", "", 1)
     text = text.replace("try:", "if due:").replace("except KeyError:", "else:")

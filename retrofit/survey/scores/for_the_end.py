@@ -46,6 +46,7 @@ def kept_for_end(
 ) -> tuple[list[str], str]:
     """Return what the epoch loop calls the best score, and what a better one gives, where that is read after the loop.
 
+    So it is with the bests of other scores that the loop keeps: in the end they are the best round's, as its files are.
     And the name of what is kept so, but has no name or value before the loop, or is returned within it; "" for none.
 
     Args:
@@ -61,7 +62,18 @@ def kept_for_end(
         known = bool(own) and is_begun(index, flow, loop, own)
         found += [own] if known else []
         lost = lost or ("" if known and not _is_returned(index, loop, own, ending) else name)
+    for other in _tracked_beside(index, loop, candidate):
+        read = _read_afterwards(index, flow, loop, other)
+        named = (in_the_loop(index, flow, loop, name, scope) for name, scope in read)
+        found += [own for own in named if own and is_begun(index, flow, loop, own)]
     return list(dict.fromkeys(found)), lost
+
+
+def _tracked_beside(index: Index, loop: EpochLoop, candidate: Candidate) -> Iterator[Candidate]:
+    """Yield other scores of which the epoch loop itself keeps the best so far."""
+    for one in tracked_scores(index, code_of(index, loop)):
+        if not one.outside and one.keeper is loop.scope and one.holder != candidate.holder:
+            yield one
 
 
 def _is_returned(index: Index, loop: EpochLoop, name: str, ending: Collection[Statement]) -> bool:

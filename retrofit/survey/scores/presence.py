@@ -184,7 +184,7 @@ def _lacking(index: Index, node: cst.BaseExpression, stand_ins: list[StandIn]) -
     found = [f"{name} is not None"] if any(one.absent for one in whole) else []
     subscripts = [part for part in way_to_root(node) if isinstance(part, cst.Subscript)]
     key = subscripts[-1] if subscripts and dotted(subscripts[-1].value) == name else None
-    if key is not None and any(isinstance(one.value, cst.Dict) for one in whole):
+    if key is not None and any(isinstance(one.value, (cst.Dict, cst.DictComp)) for one in whole):
         found.append(f"{written(index, key).partition('[')[2][:-1]} in {name}")
     if key is not None and any(one.plain for one in whole):
         found.append(f"hasattr({name}, 'keys')")

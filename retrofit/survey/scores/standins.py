@@ -137,9 +137,13 @@ class StandIns:
         Args:
             call: the epoch loop's call of the function in which the statement stands, None in the loop itself.
         """
-        values = self.values(node, at, call)
-        constant = [value for value in values if _is_constant(value) or self._is_of_before(value)]
-        measured = [value for value in values if value not in constant] + self._added(node, at, call)
+        values, added = self.values(node, at, call), self._added(node, at, call)
+        constant = [
+            value
+            for value in values
+            if _is_constant(value) or self._is_of_before(value) or (added and _works_keys_out(value))
+        ]
+        measured = [value for value in values if value not in constant] + added
         found = [self._stand_in(one, measured) for one in constant] if measured else []
         return [one for one in found if one is not None] + self._numbers(node, at, call)
 
@@ -379,6 +383,11 @@ def _is_constant(value: Value) -> bool:
     return (
         node is None or isinstance(node, (cst.Integer, cst.Float)) or dotted(node) == "None" or _is_infinite(value.node)
     )
+
+
+def _works_keys_out(value: Value) -> bool:
+    """Whether a value is a dict that works its keys out, `{k: m.avg for k, m in meters.items()}`: has it an item?"""
+    return bool(value.keys) and isinstance(value.node, cst.DictComp)
 
 
 def _keys_of(node: cst.BaseExpression | None) -> set[str] | None:
