@@ -2720,3 +2720,47 @@ def test_classes_of_one_name_that_one_name_stands_for_are_told_apart_by_their_fi
     main = CHOOSES_A_CLASS if missing else CHOOSES_A_CLASS.replace("video import Other", "first import Trainer")
     plan = plan_project(main, first=TRAINER_OF_A_FILE, second=TRAINER_OF_A_FILE, base=BASE_OF_THEM)
     assert plan.script.builders == ["first.py:Trainer.self.model", "second.py:Trainer.self.model"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "kept"),
+    [("saver.export()", "best, saver.newest"), ("print(best)", "best")],
+)
+def test_what_a_saver_of_another_file_notes_with_the_best_is_kept(
+    plan_project: Planner, ending: str, kept: str
+) -> None:
+    saver = """
+    import shutil, torch
+    class Saver:
+        def __init__(self):
+            self.newest = None
+        def mark(self, name, model):
+            torch.save(model.state_dict(), name)
+            self.newest = name
+        def export(self):
+            shutil.copy(self.newest, "final.pt")
+    """
+    main = f"""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from saving import Saver
+    from mine import Net
+
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best, saver = 0.0, Saver()
+    for epoch in range(9):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).backward()
+            optimizer.step()
+        acc = validate(model)
+        if acc > best:
+            best = acc
+            saver.mark("%d.pt" % epoch, model)
+    print(best)
+    {ending}
+    """
+    new = changed(plan_project(main, saving=saver))["main.py"]
+    names = f"({kept})" if "," in kept else kept
+    assert f"keep_with_best(lambda: {names})" in new

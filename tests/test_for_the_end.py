@@ -91,6 +91,28 @@ def test_bests_of_other_scores_are_kept_as_they_were_in_the_best_round(other: st
     assert (score.kept_for_end, score.lost_with_best) == (kept, "")
 
 
+OWN_ORDER = """
+class Result:
+    def __init__(self, acc):
+        self.acc = acc
+    def better_than(self, other):
+        return self.acc > other.acc
+def validate(net):
+    with torch.no_grad():
+        return Result(run(net))
+best, when = Result(0.0), 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "kept"), [("print(best.acc)", ["best"]), ("print(best, when)", ["best", "when"]), ("print(epochs)", [])]
+)
+def test_best_object_that_tells_itself_is_kept_for_what_reads_it_after_the_loop(after: str, kept: list[str]) -> None:
+    epoch = "result = validate(model)\nif result.better_than(best):\n    best, when = result, epoch"
+    (score,) = survey_of(script(epoch, OWN_ORDER, after)).scores
+    assert score.kept_for_end == kept
+
+
 def test_what_another_branch_beside_an_elif_gives_is_not_kept_with_the_best() -> None:
     better, worse = "    best, when = acc, epoch\n", "    bad += 1"
     epoch = f"acc = validate(model)\nif best is None:\n{better}elif acc > best:\n{better}else:\n{worse}"

@@ -570,6 +570,35 @@ def test_methods_and_attributes_of_all_base_classes_belong_to_the_class(tmp_path
     assert "fill_missing_gradients(self.wrapped)" in new
 
 
+@pytest.mark.parametrize(
+    ("wrapping", "named"),
+    [
+        pytest.param("if many:\n            self.wrapped = DDP(self.model)", "self.model", id="on some ways"),
+        pytest.param("self.wrapped = DDP(self.model)", "self.wrapped", id="on all"),
+        pytest.param(
+            "self.wrapped = self.model\n        if many:\n            self.wrapped = DDP(self.model)",
+            "self.wrapped",
+            id="replaced",
+        ),
+        pytest.param(
+            "if many:\n            self.wrapped = DDP(self.model)"
+            "\n        else:\n            self.wrapped = self.model",
+            "self.wrapped",
+            id="on all branches",
+        ),
+    ],
+)
+def test_attribute_that_only_some_ways_give_the_wrapped_model_is_not_read(
+    tmp_path: Path, wrapping: str, named: str
+) -> None:
+    text = TOGETHER.replace("self.wrapped = DDP(self.model)", wrapping).replace("self.wrapped.module", "self.model")
+    write(tmp_path, {"main": text.replace("self.wrapped.parameters()", "self.model.parameters()")})
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    new = next(file.after.decode() for file in plan.files if file.before)
+    assert f"fill_missing_gradients({named})" in new
+
+
 def test_what_several_kinds_of_objects_extend_does_not_make_them_one(tmp_path: Path) -> None:
     write(tmp_path, {"main": TOGETHER})
     flow = plan_of_project(tmp_path / "main.py").script.flow

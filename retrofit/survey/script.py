@@ -61,7 +61,7 @@ from retrofit.survey.models import (
 from retrofit.survey.nodes import last_name, last_of, mentions, nodes_in
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
-from retrofit.survey.order import defines, may_lack_value, ways_to
+from retrofit.survey.order import defines, may_lack_value, runs_always, ways_to
 from retrofit.survey.origins import Origin
 from retrofit.survey.partings import find_partings
 from retrofit.survey.planned_counts import find_planned_counts, note_planned_files
@@ -755,8 +755,19 @@ def _name_models(sites: Iterable[Site], script: Script, flow: Flow, origins: set
         made = {name: set(flow.origins(cst.parse_expression(name), site.scope)) for name in names}
         names.sort(key=lambda name: (name not in targets, origins.isdisjoint(made[name])))
         # An attribute that another function gives the wrapped model has it, though this one may replace it later.
-        given = {one.target for one in script.wrappers if "." in one.target and one.scope is not site.scope}
-        sure = [name for name in names if name in given or not may_lack_value(name, site.statement, flow.index)]
+        elsewhere = [one for one in script.wrappers if "." in one.target and one.scope is not site.scope]
+        given = {one.target: _always_gives(one, flow) for one in elsewhere}
+        sure = [name for name in names if given.get(name, not may_lack_value(name, site.statement, flow.index))]
         if isinstance(site, (Backward, Score)) and not script.in_process:  # the helper knows the model without it
             names = [name for name in names if name in targets]
         site.model = ((not script.in_process and sure) or names or [""])[0]
+
+
+def _always_gives(wrapper: Wrapper, flow: Flow) -> bool:
+    """Whether the attribute that a wrapped model is given to has a value also where its function does not wrap it."""
+    variable, scope = flow.member(wrapper.target, wrapper.scope), wrapper.scope
+    named = [b for b in flow.index.bindings if b.target.endswith(f".{wrapper.target.rpartition('.')[2]}")]
+    bound = [b for b in named if flow.member(b.target, b.statement.scope) == variable]
+    here = {b.statement.node for b in bound if b.statement.scope is scope}
+    body = scope.node.body if isinstance(scope.node, cst.FunctionDef) else None
+    return body is None or any(b.statement.scope is not scope for b in bound) or runs_always(body, here)

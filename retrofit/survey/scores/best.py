@@ -277,7 +277,10 @@ def found_better(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidat
         attribute, direction = _compared(index, holder, method) if holder is not None else ("", "")
         if attribute:
             evidence = f"{index.place(call)}: {index.source.code(call)}"
-            yield Candidate(cst.parse_expression(f"{name}.{attribute}"), direction, evidence, compared=call)
+            given = [dotted(argument.value) or "" for argument in call.args]
+            holder_of_best = given[0] if len(given) == 1 else ""
+            number = cst.parse_expression(f"{name}.{attribute}")
+            yield Candidate(number, direction, evidence, holder=holder_of_best, compared=call)
 
 
 def class_of(index: Index, flow: Flow, node: cst.BaseExpression) -> Scope | None:
