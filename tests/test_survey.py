@@ -3093,6 +3093,21 @@ LOSS = "val_loss = validate(model)\n"
             "min",
             id="a difference by its name",
         ),
+        pytest.param(
+            "x, n = validate(model)\nless = best - x\nimproved = less > 1e-4\nif improved:\n    best = x",
+            "x",
+            "min",
+            id="a flag of its name",
+        ),
+        pytest.param(
+            "x, n = validate(model)\nless = best - x\nbetter = less > args.gain\nif better:\n    best = x",
+            "x",
+            "min",
+            id="one by an option",
+        ),
+        pytest.param(
+            "x, n = validate(model)\nbetter = best - x > 1e-4\nif better:\n    best = x", "x", "min", id="one of it"
+        ),
         pytest.param(ACC + "if acc * 2 > best:\n    best = acc * 2", "acc * 2", "max", id="what is taken as it is"),
         pytest.param(LOSS + "lowest = min(lowest, val_loss)", "val_loss", "min", id="min"),
         pytest.param(
