@@ -3105,6 +3105,13 @@ LOSS = "val_loss = validate(model)\n"
             "min",
             id="one by an option",
         ),
+        pytest.param(ACC + "is_best = acc > max(accs)\naccs.append(acc)", "acc", "max", id="a flag by a history"),
+        pytest.param(
+            "accs.append(validate(model))\nis_best = accs[-1] > np.max(accs[:-1])",
+            "accs[-1]",
+            "max",
+            id="by a last one",
+        ),
         pytest.param(
             "x, n = validate(model)\nbetter = best - x > 1e-4\nif better:\n    best = x", "x", "min", id="one of it"
         ),

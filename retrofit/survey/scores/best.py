@@ -215,9 +215,13 @@ def _is_limit(
     score: cst.BaseExpression,
     apart: list[tuple[cst.BaseExpression, cst.BaseExpression, int]],
 ) -> bool:
-    """Whether one side of a comparison limits the other, a number or a difference by its name: `better = gain > 0`."""
+    """Whether one side of a comparison limits the other, a number or a difference by its name: `better = gain > 0`.
+
+    So does the best of all before, `best = acc > max(accs)`, of which the other side is the best.
+    """
     sides = {type(best), type(score)}
-    return bool(sides & {cst.Integer, cst.Float}) or (bool(apart) and cst.BinaryOperation not in sides)
+    of_all = isinstance(score, cst.Call) and last_name(score.func) in ("max", "min") and len(score.args) == 1
+    return of_all or bool(sides & {cst.Integer, cst.Float}) or (bool(apart) and cst.BinaryOperation not in sides)
 
 
 def best_of_history(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
