@@ -552,12 +552,14 @@ def test_an_item_that_begins_as_a_list_is_several_values(end: str, kind: str) ->
         pytest.param("for acc in ret['accs']:\n    print(acc)", "several values", id="a loop"),
         pytest.param("print([f'{acc:.3f}' for acc in ret['accs']])", "several values", id="a comprehension"),
         pytest.param("for name in ret:\n    print(name, ret['accs'])", "", id="of what it is in"),
+        pytest.param("for acc in ret['classes']:\n    print(acc)", "", id="of another item"),
+        pytest.param("for acc in ret['classes']:\n    print(acc, float(ret['accs']))", "", id="of one, beside a call"),
         pytest.param("for acc in ret['accs']:\n    print(acc)\nret = other(ret)", "", id="given anew"),
     ],
 )
 def test_what_the_epoch_loop_goes_through_is_several_values(epoch: str, kind: str) -> None:
     text = script(f"ret = validate(model)\nprint(ret['accs'])\n{epoch}", "def validate(net):\n    return measure(net)")
-    (score,) = survey_of(text).scores
+    score = next(one for one in survey_of(text).scores if one.expression == "ret['accs']")
     assert score.unfit[0] == kind
 
 

@@ -3132,6 +3132,28 @@ LOSS = "val_loss = validate(model)\n"
             "min",
             id="a difference by its name",
         ),
+        pytest.param(
+            "x, n = validate(model)\nless = best - x\nimproved = less > 1e-4\nif improved:\n    best = x",
+            "x",
+            "min",
+            id="a flag of its name",
+        ),
+        pytest.param(
+            "x, n = validate(model)\nless = best - x\nbetter = less > args.gain\nif better:\n    best = x",
+            "x",
+            "min",
+            id="one by an option",
+        ),
+        pytest.param(ACC + "is_best = acc > max(accs)\naccs.append(acc)", "acc", "max", id="a flag by a history"),
+        pytest.param(
+            "accs.append(validate(model))\nis_best = accs[-1] > np.max(accs[:-1])",
+            "accs[-1]",
+            "max",
+            id="by a last one",
+        ),
+        pytest.param(
+            "x, n = validate(model)\nbetter = best - x > 1e-4\nif better:\n    best = x", "x", "min", id="one of it"
+        ),
         pytest.param(ACC + "if acc * 2 > best:\n    best = acc * 2", "acc * 2", "max", id="what is taken as it is"),
         pytest.param(LOSS + "lowest = min(lowest, val_loss)", "val_loss", "min", id="min"),
         pytest.param(

@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 
-from retrofit.survey.nodes import exits, last_of, leaves, mentions, names_in, nodes_in, receiver
+from retrofit.survey.nodes import COMPARING, exits, last_of, leaves, mentions, names_in, nodes_in, receiver
 from retrofit.survey.scopes import Statement
 
 _ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)
@@ -103,22 +103,11 @@ def _exclude(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
     return not any(first(value, here) and second(value, there) for value in near)
 
 
-#: What operators of comparisons ask.
-_ASK: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
-    cst.Equal: operator.eq,
-    cst.NotEqual: operator.ne,
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
-}
-
-
 def _asked(test: cst.BaseExpression) -> tuple[cst.BaseExpression, Callable[[Any, Any], bool], Any] | None:
     """Return what a test compares, how, and with which text or number that is written down; None for any other."""
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None
-    asks, value = _ASK.get(type(test.comparisons[0].operator)), test.comparisons[0].comparator
+    asks, value = COMPARING.get(type(test.comparisons[0].operator)), test.comparisons[0].comparator
     if asks is None or not isinstance(value, (cst.SimpleString, cst.Integer, cst.Float)):
         return None
     return test.left, asks, value.evaluated_value

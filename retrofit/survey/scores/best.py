@@ -104,6 +104,7 @@ def tracked_scores(
                 }
                 sense = senses.pop() if len(senses) == 1 else 0
                 kept = _keeps(index, score, best, bindings)  # so that it is the best so far of the other one
+                kept |= _is_limit(best, score, apart) and not _takers(index, best, score, bindings)
                 if sense and not kept and is_score(score, best) and not taken_by_turn(index, inside, best):
                     known = _is_known(score, bound) and (limit, compared, better) not in apart
                     found |= known
@@ -207,6 +208,20 @@ def _differences(
         if sign and isinstance(one, cst.BinaryOperation) and isinstance(one.operator, cst.Subtract):
             found += [(one.right, one.left, higher), (one.left, one.right, -higher)]
     return found
+
+
+def _is_limit(
+    best: cst.BaseExpression,
+    score: cst.BaseExpression,
+    apart: list[tuple[cst.BaseExpression, cst.BaseExpression, int]],
+) -> bool:
+    """Whether one side of a comparison limits the other, a number or a difference by its name: `better = gain > 0`.
+
+    So does the best of all before, `best = acc > max(accs)`, of which the other side is the best.
+    """
+    sides = {type(best), type(score)}
+    of_all = isinstance(score, cst.Call) and last_name(score.func) in ("max", "min") and len(score.args) == 1
+    return of_all or bool(sides & {cst.Integer, cst.Float}) or (bool(apart) and cst.BinaryOperation not in sides)
 
 
 def best_of_history(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:

@@ -11,12 +11,21 @@ from retrofit.survey.constructions import is_torchs_class
 from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in, receiver, spelled
+from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in, receiver, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.best import class_of
 from retrofit.survey.scores.making import is_bound
 from retrofit.survey.scores.standins import StandIns, Value
-from retrofit.survey.scores.values import element_of, formatted, in_loop, is_collection, is_object, root_of, target_node
+from retrofit.survey.scores.values import (
+    element_of,
+    formatted,
+    in_loop,
+    is_collection,
+    is_object,
+    root_of,
+    target_node,
+    written,
+)
 from retrofit.survey.scores.words import direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -62,7 +71,7 @@ class Kinds:
         more: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(one.value, one) for one in read]
         walked = [one.iter for one in index.nodes_of(cst.For)] + [one.iter for one in index.nodes_of(cst.CompFor)]
         more += [(one, one) for one in walked if in_loop(index, loop, one) and self._is_given_once(one)]
-        self._several = {name: one for named, one in more if (name := spelled(named)) is not None}
+        self._several = {unquoted(written(index, named)): one for named, one in more}
 
     def of(
         self, node: cst.BaseExpression, at: Statement | None = None, call: cst.Call | None = None
@@ -91,7 +100,7 @@ class Kinds:
             return f"{ALWAYS} {number}", self._index.place(values[0].reading.at.node, self._loop.file)
         if values and all(_is_truth(one.node) and not one.reading.number for one in values):
             return TRUTH, self._index.place(values[0].reading.at.node, self._loop.file)
-        if (item := self._several.get(spelled(node) or "")) is not None:
+        if (item := self._several.get(unquoted(written(self._index, node)))) is not None:
             return SEVERAL, self._index.place(item, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
         if made and all(is_object(self._index, one) and self._flow.class_made(one) is None for one in made):
