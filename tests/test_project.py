@@ -579,6 +579,19 @@ def test_what_several_kinds_of_objects_extend_does_not_make_them_one(tmp_path: P
     assert families == {"Experiment": "Data", "Data": "Data", "Training": "Data", "Shown": "Shown", "Net": "Net"}
 
 
+@pytest.mark.parametrize(
+    ("first", "family"), [("Shown", "Shown"), ("Data", "Net")], ids=["what another begins with", "what none does"]
+)
+def test_what_is_mixed_in_belongs_to_it_where_no_other_object_begins_with_it(
+    tmp_path: Path, first: str, family: str
+) -> None:
+    main = TOGETHER.replace("(Data, Training, Shown)", "(Data, Training)")
+    write(tmp_path, {"main": f"{main}\nclass Log({first}):\n    pass\n\nLog()\n"})
+    flow = plan_of_project(tmp_path / "main.py").script.flow
+    classes = {one.name: one for one in flow.index.scopes if one.kind == "class"}
+    assert flow.family(classes["Shown"]).name == family
+
+
 def test_what_is_called_on_an_object_is_its_class_s_method(tmp_path: Path) -> None:
     """Also where the object comes in as a parameter, and where the object itself is called."""
     main = MAIN.replace("IMPORT", "from engine import Engine, evaluate\nfrom scaler import Scaler")

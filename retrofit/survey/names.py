@@ -190,7 +190,8 @@ class Names:
     def _families(self) -> dict[Scope, Scope]:
         """The last of the first bases of each class.
 
-        What is only mixed in belongs to what it is mixed into, where that is one family.
+        What is only mixed in belongs to what it is mixed into, where that is one family: no class that something else
+        begins with, as objects of their own have attributes of their own.
         """
         bases = {one: self._bases_here(one) for one in self.index.scopes if one.kind == "class"}
         above = {one: found[0] for one, found in bases.items() if found and found[0] is not None}
@@ -205,9 +206,11 @@ class Names:
                 seen[one := base] = None
             return one
 
+        extended = {*above.values(), *mixed}
+        beginning = {last(one) for one in bases if one not in extended}
         for base, heirs in mixed.items():
             into = {last(heir) for heir in heirs} - {last(base)}
-            if len(into) == 1:
+            if len(into) == 1 and last(base) not in beginning:
                 above[last(base)] = into.pop()
         return {one: last(one) for one in bases}
 
