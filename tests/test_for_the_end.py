@@ -196,6 +196,14 @@ def test_so_is_what_a_flag_gives_that_the_best_tells() -> None:
     assert score.kept_for_end == ["when"]
 
 
+@pytest.mark.parametrize("test", ["not is_best", "is_best is False", "is_best == False"])
+def test_so_is_what_it_gives_where_it_is_not_false(test: str) -> None:
+    flag = "acc = validate(model)\nis_best = acc > best\nbest = max(acc, best)\n"
+    epoch = f"{flag}if {test}:\n    bad += 1\nelse:\n    when = epoch"
+    (score,) = survey_of(script(epoch, "best, bad, when = 0.0, 0, 0", "print(bad, when)")).scores
+    assert score.kept_for_end == ["when"]
+
+
 @pytest.mark.parametrize(
     "keeps",
     [

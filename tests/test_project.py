@@ -615,7 +615,7 @@ def test_what_is_mixed_in_belongs_to_it_where_no_other_object_begins_with_it(
     tmp_path: Path, first: str, family: str
 ) -> None:
     main = TOGETHER.replace("(Data, Training, Shown)", "(Data, Training)")
-    write(tmp_path, {"main": f"{main}\nclass Log({first}):\n    pass\n"})
+    write(tmp_path, {"main": f"{main}\nclass Log({first}):\n    pass\n\nLog()\n"})
     flow = plan_of_project(tmp_path / "main.py").script.flow
     classes = {one.name: one for one in flow.index.scopes if one.kind == "class"}
     assert flow.family(classes["Shown"]).name == family

@@ -300,6 +300,8 @@ def _is_better(
     better = partial(_is_better, index, loop, tells)
     if isinstance(test, cst.UnaryOperation):
         return better(test.expression, not holds)
+    if isinstance(test, cst.Comparison) and dotted(test.comparisons[0].comparator) == "False":
+        return isinstance(test.comparisons[0].operator, (cst.Is, cst.Equal)) and better(test.left, not holds)
     if isinstance(test, cst.BooleanOperation):
         sides = better(test.left, holds), better(test.right, holds)
         return any(sides) if isinstance(test.operator, cst.And) is holds else all(sides)
