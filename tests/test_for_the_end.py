@@ -113,6 +113,44 @@ def test_best_object_that_tells_itself_is_kept_for_what_reads_it_after_the_loop(
     assert score.kept_for_end == kept
 
 
+STOPS = """
+class Stop:
+    def __init__(self):
+        self.best, self.bad, self.better, self.worse = None, 0, False, False
+
+    def __call__(self, acc):
+        FLAG
+        if TEST:
+            self.best, self.bad = acc, 0
+            TRUE
+        else:
+            self.bad += 1
+        return self.bad > 9
+
+stop, best, when = Stop(), 0, 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("flag", "test", "true", "asked", "kept"),
+    [
+        ("self.better = self.best is None or acc > self.best", "self.better", "pass", "stop.better", True),
+        ("self.better = False", "self.best is None or acc > self.best", "self.better = True", "stop.better", True),
+        ("self.better = self.best is None or acc > self.best", "self.better", "pass", "not stop.better", False),
+        ("self.worse = acc < self.best", "acc > self.best", "pass", "stop.worse", False),
+        ("self.worse = True", "acc > self.best", "self.worse = False", "stop.worse", False),
+    ],
+    ids=["a condition", "constants", "turned round", "another condition", "constants the other way"],
+)
+def test_what_the_loop_keeps_by_a_flag_that_an_object_leaves_is_the_best_rounds(
+    flag: str, test: str, true: str, asked: str, kept: bool
+) -> None:
+    before = STOPS.replace("FLAG", flag).replace("TEST", test).replace("TRUE", true)
+    epoch = f"acc = validate(model)\nend = stop(acc)\nif {asked}:\n    best, when = acc, epoch\nif end:\n    break"
+    (score,) = survey_of(script(epoch, before, "print(best, when)"), mode="max").scores
+    assert score.kept_for_end == ["best", "when"] * kept
+
+
 def test_what_another_branch_beside_an_elif_gives_is_not_kept_with_the_best() -> None:
     better, worse = "    best, when = acc, epoch\n", "    bad += 1"
     epoch = f"acc = validate(model)\nif best is None:\n{better}elif acc > best:\n{better}else:\n{worse}"

@@ -281,12 +281,35 @@ def _where_told(
     calls = [call for call in flow.callers(keeper) if loop.statement in index.statement(call).path]
     flags = {b.target for b in index.bindings if b.value in calls and tells(b.item)}
     asked = calls if tells(None) else []
-    told = partial(
-        _is_better, index, loop, lambda test: mentions(test, flags) or any(one in asked for one in nodes_in(test))
-    )
+    left = [*_flags_left(index, keeper, better)]
+
+    def says(test: cst.BaseExpression) -> bool:
+        answered = mentions(test, flags) or any(one in asked for one in nodes_in(test))
+        return answered or any(_names(flow, test, loop.scope, flag, keeper) for flag in left)
+
+    told = partial(_is_better, index, loop, says)
     for part in index.statements:
         if isinstance(part.node, cst.If) and part.scope is loop.scope and loop.statement in part.path:
             yield from _better_branch(index, part, told, [], [])
+
+
+def _flags_left(index: Index, keeper: Scope, better: set[Statement]) -> Iterator[str]:
+    """Yield the attributes that a function leaves true where the score is better, and false elsewhere.
+
+    It gives them both by constants, or a condition by which it keeps the best itself: `if self.improved: ...`.
+    """
+    given: dict[str, list[Binding]] = {}
+    for b in index.bindings:
+        if b.statement.scope is keeper and "." in b.target:
+            given.setdefault(b.target, []).append(b)
+    tests = {one.parent.node.test for one in better if one.parent is not None and isinstance(one.parent.node, cst.If)}
+    asked = {dotted(test) for test in tests}
+    for name, bound in given.items():
+        known = {(dotted(b.value), _is_in(b, better)) for b in bound}
+        if known == {("True", True), ("False", False)} or (
+            name in asked and not {"True", "False"} & dict(known).keys()
+        ):
+            yield name
 
 
 def _is_better(
