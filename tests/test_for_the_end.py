@@ -91,6 +91,38 @@ def test_bests_of_other_scores_are_kept_as_they_were_in_the_best_round(other: st
     assert (score.kept_for_end, score.lost_with_best) == (kept, "")
 
 
+OWN_LIST = """
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.files, self.best = [], 0.0
+    def keep(self, path):
+        torch.save(self.model.state_dict(), path)
+        self.files.append(path)
+        self.files = self.files[-3:]
+    def fit(self):
+        for epoch in range(9):
+            for x in loader:
+                self.model(x).backward()
+                self.optimizer.step()
+            acc = validate(self.model)
+            self.best = max(self.best, acc)
+            self.keep(f"{epoch}.pt")
+    def average(self):
+        average(self.files)
+trainer = Trainer()
+trainer.fit()
+"""
+
+
+@pytest.mark.parametrize(("after", "kept"), [("trainer.average()", ["self.files"]), ("pass", [])])
+def test_names_of_checkpoints_that_another_method_notes_are_kept_with_them(after: str, kept: list[str]) -> None:
+    header = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    (score,) = survey_of(f"{header}{OWN_LIST}{after}\n").scores
+    assert score.kept_for_end == kept
+
+
 OWN_ORDER = """
 class Result:
     def __init__(self, acc):

@@ -132,11 +132,14 @@ def _gathered(flow: Flow, loop: EpochLoop) -> Iterator[str]:
     calls = (*index.method_calls(*FILLS), *pushed)
     filled = [(index.statement(call), index.source.code(held)) for call, held in calls]
     filled += [(item.statement, item.target) for item in index.items]
-    here = [code for at, code in filled if at.scope is loop.scope and loop.statement in at.path]
-    inside = dict.fromkeys(code.partition("[")[0] for code in here)
-    anew = {b.target for b in index.bindings if loop.statement in b.statement.path}
-    for name in [one for one in inside if one not in anew]:
-        begun = [b.value for b in first_values(index, flow, loop, name)]
+    running = called_in(index, flow, loop.statement)
+    own = [code for at, code in filled if at.scope is loop.scope and loop.statement in at.path]
+    others = {(code, at.scope) for at, code in filled if at.scope in running and code.startswith("self.")}
+    own += [in_the_loop(index, flow, loop, code, scope) for code, scope in sorted(others, key=itemgetter(0))]
+    inside = dict.fromkeys(code.partition("[")[0] for code in own if code)
+    given = {name: given_in(index, flow, loop.statement, running, name) for name in inside}
+    for name in [one for one in inside if not any(map(_begins_anew, given[one]))]:
+        begun = [b.value for b in first_values(index, flow, loop, name) if _begins_anew(b)]
         items = [b for b in index.items if b.target.startswith(f"{name}[") and b.statement.scope is loop.scope]
         before = [b.value for b in items if b.statement.order < loop.statement.order]
         if not all(value is not None and _is_data(value) for value in before):
