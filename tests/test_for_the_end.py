@@ -183,6 +183,18 @@ def test_what_the_loop_keeps_by_a_flag_that_an_object_leaves_is_the_best_rounds(
     assert score.kept_for_end == ["best", "when"] * kept
 
 
+@pytest.mark.parametrize(
+    ("made", "kept"), [("acc if up else -acc", ["best"]), ("acc", ["best"]), ("acc + self.bad", [])]
+)
+def test_so_it_is_where_the_object_turns_round_what_it_is_given(made: str, kept: list[str]) -> None:
+    flag = f"v = {made}\n        self.better = self.best is None or v > self.best"
+    before = STOPS.replace("FLAG", flag).replace("TEST", "self.better").replace("TRUE", "pass")
+    before = before.replace("self.best, self.bad = acc, 0", "self.best = v")
+    epoch = "res = validate(model)\nend = stop(res.acc)\nif stop.better:\n    best = res\nif end:\n    break"
+    (score,) = survey_of(script(epoch, before, "print(best)"), metric="res.acc", mode="max").scores
+    assert score.kept_for_end == kept
+
+
 def test_what_another_branch_beside_an_elif_gives_is_not_kept_with_the_best() -> None:
     better, worse = "    best, when = acc, epoch\n", "    bad += 1"
     epoch = f"acc = validate(model)\nif best is None:\n{better}elif acc > best:\n{better}else:\n{worse}"

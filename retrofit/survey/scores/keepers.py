@@ -575,11 +575,19 @@ def kept_where_given(flow: Flow, function: Scope, code: str) -> tuple[str, Scope
         for b in index.bindings if keeper is not None else ():
             if b.statement.scope is not keeper or b.value is None or not outlives(keeper, b.target):
                 continue
-            taken = dotted(element_of(b.value, b.item))
+            taken = _as_given(index, keeper, dotted(element_of(b.value, b.item)))
             value = argument_of(keeper, call, taken) if taken in given else None
             if value is not None and index.source.code(value) == code and _is_compared(flow, b):
                 return b.target, keeper
     return "", None
+
+
+def _as_given(index: Index, keeper: Scope, name: str | None) -> str | None:
+    """Return the parameter that a function's variable is, perhaps turned round by an option: `v = x if up else -x`."""
+    made = [b.value for b in index.bound([name], keeper)] if name is not None else []
+    value = made[0] if len(made) == 1 else None
+    as_it_is = [dotted(one) for one in (value.body, value.orelse)] if isinstance(value, cst.IfExp) else [dotted(value)]
+    return next((one for one in as_it_is if one in keeper.parameters), name)
 
 
 def _is_compared(flow: Flow, binding: Binding) -> bool:
