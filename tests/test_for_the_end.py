@@ -536,6 +536,52 @@ def test_a_best_in_an_object_is_kept_by_the_loops_name_for_it(finish: str) -> No
     assert (score.direction, score.kept_for_end) == ("max", ["keeper.best"])
 
 
+#: An early stopping as most projects have it, copied from one to the next.
+TURNED = """
+class EarlyStopping:
+    def __init__(self):
+        self.best_score, self.counter, self.early_stop, self.loss_min = None, 0, False, float("inf")
+
+    def __call__(self, loss, model):
+        score = MADE
+        if self.best_score is None:
+            self.best_score = score
+            self.save(loss, model)
+        elif TEST:
+            self.counter += 1
+            self.early_stop = self.counter > 9
+        else:
+            self.best_score = score
+            self.save(loss, model)
+            self.counter = 0
+
+    def save(self, loss, model):
+        torch.save(model.state_dict(), "best.pt")
+        self.loss_min = loss
+
+stop = EarlyStopping()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "test", "after", "kept"),
+    [
+        ("-loss", "score < self.best_score + 0.1", "print(stop.loss_min)", ["stop.loss_min"]),
+        ("-loss", "score < self.best_score", "print(stop.best_score)", ["stop.best_score"]),
+        ("-loss", "self.best_score - score > 0.1", "print(stop.best_score)", ["stop.best_score"]),
+        ("-loss", "self.counter < 3", "print(stop.best_score)", []),
+    ],
+    ids=["with a margin", "plain", "a difference", "not compared"],
+)
+def test_what_an_early_stopping_keeps_of_the_score_turned_round_is_the_best_rounds(
+    made: str, test: str, after: str, kept: list[str]
+) -> None:
+    before = TURNED.replace("MADE", made).replace("TEST", test)
+    epoch = "loss = validate(model)\nstop(loss, model)\nif stop.early_stop:\n    break"
+    (score,) = survey_of(script(epoch, before, after), metric="loss", mode="min").scores
+    assert score.kept_for_end == kept
+
+
 #: An object is given each score, and answers whether it is the best.
 ANSWERS = """
 class Stopper:

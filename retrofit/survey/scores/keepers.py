@@ -583,11 +583,12 @@ def kept_where_given(flow: Flow, function: Scope, code: str) -> tuple[str, Scope
 
 
 def _as_given(index: Index, keeper: Scope, name: str | None) -> str | None:
-    """Return the parameter that a function's variable is, perhaps turned round by an option: `v = x if up else -x`."""
+    """Return the parameter that a function's variable is, perhaps turned round: `v = -x`, or `v = x if up else -x`."""
     made = [b.value for b in index.bound([name], keeper)] if name is not None else []
     value = made[0] if len(made) == 1 else None
-    as_it_is = [dotted(one) for one in (value.body, value.orelse)] if isinstance(value, cst.IfExp) else [dotted(value)]
-    return next((one for one in as_it_is if one in keeper.parameters), name)
+    either = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
+    turned = [one.expression for one in either if isinstance(one, cst.UnaryOperation)]
+    return next((own for one in (*either, *turned) if (own := dotted(one)) in keeper.parameters), name)
 
 
 def _is_compared(flow: Flow, binding: Binding) -> bool:
@@ -597,10 +598,8 @@ def _is_compared(flow: Flow, binding: Binding) -> bool:
     waiting: list[cst.CSTNode] = [test for test, _ in index.guards(binding.statement.node)]
     for node in waiting:  # which grows
         for part in nodes_in(node):
-            if isinstance(part, cst.Comparison):
-                sides = [part.left, *(one.comparator for one in part.comparisons)]
-                names = [(name, index.scope_of(part)) for side in sides if (name := dotted(side)) is not None]
-                if any(flow.member(*one) == variable for one in names):
+            if isinstance(part, cst.Comparison) and not isinstance(part.comparisons[0].operator, (cst.Is, cst.IsNot)):
+                if any(flow.member(name, index.scope_of(part)) == variable for name in names_in(part)):
                     return True
             elif isinstance(part, cst.Call) and (asked := flow.called(part)) is not None:
                 waiting += [value for value in index.returned(asked) if value not in waiting]
