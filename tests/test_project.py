@@ -60,6 +60,14 @@ def test_what_changes_weights_by_others_is_read(tmp_path: Path, change: str, fou
     assert modules(tmp_path / "main.py").keys() == found
 
 
+@pytest.mark.parametrize(("test", "found"), [("value > self.best", {"stops"}), ("value > self.limit", set())])
+def test_what_keeps_a_best_is_read(tmp_path: Path, test: str, found: set[str]) -> None:
+    """Whatever it says of epochs: what the loop keeps by its answer is that of the best round."""
+    stops = f"class Stop:\n    def __call__(self, value):\n        self.improved = {test}\n"
+    write(tmp_path, {"main": "from stops import Stop\n", "stops": stops})
+    assert modules(tmp_path / "main.py").keys() == found
+
+
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
