@@ -173,10 +173,16 @@ torch.nn.Module.named_children = _pai_named_children  # type: ignore[method-assi
 def _pai_apply(module: torch.nn.Module, function: Callable[[torch.nn.Module], Any]) -> torch.nn.Module:
     """`apply` of one of the library's own modules, to those that `modules()` gives, the inner ones first.
 
-    One that starts what has a `weight` would start a layer once more, as its wrapper has that too.
+    One that starts what has a `weight` would start a layer once more, as its wrapper has that too. A profiler, which
+    registers buffers to count in, needs them in all modules.
     """
-    for part in reversed(list(module.modules())):
+    parts = list(module.modules())
+    before = {name for part in parts for name in part._buffers}
+    for part in reversed(parts):
         function(part)
+    if not before.issuperset(name for part in parts for name in part._buffers):
+        for part in reversed([part for part in _pai_modules(module) if part not in parts]):
+            function(part)
     return module
 
 
