@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -216,6 +217,52 @@ def test_a_model_built_anew_when_training_is_complete_takes_its_dendrites(
     assert not any(module.training for module in plain.modules())
     grown.eval().load_state_dict(saved)
     assert plain(torch.ones(2, 3, 1)).equal(grown(torch.ones(2, 3, 1)))
+
+
+@pytest.mark.parametrize("way", ["name by name", "what it has", "what it has by its keys", "what fits"])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_model_built_anew_takes_them_where_a_script_asks_it_for_their_names(
+    helper: ModuleType, plain: Any, grown: Any, way: str, wrapped: bool
+) -> None:
+    import torch
+
+    saved = {name: torch.full_like(value, 0.5) for name, value in grown.state_dict().items()}
+    saved = {f"module.{name}" if wrapped else name: value for name, value in saved.items()}
+    helper._pai.complete = True
+    built = torch.nn.DataParallel(plain) if wrapped else plain
+    own = built.state_dict()
+    if way == "name by name":
+        for name in saved:
+            built.state_dict()[name].copy_(saved[name])
+    elif way == "what fits":
+        fitting = {name: value for name, value in saved.items() if name in own and own[name].shape == value.shape}
+        own.update(fitting)
+        built.load_state_dict(own)
+    else:
+        names = own if way == "what it has" else own.keys()
+        built.load_state_dict({name: value for name, value in saved.items() if name in names})
+    loaded = built.state_dict()
+    assert saved.keys() == loaded.keys()
+    assert all(loaded[name].equal(value) for name, value in saved.items())
+
+
+def test_the_state_of_a_model_built_anew_is_an_ordinary_one(
+    helper: ModuleType, plain: Any, grown: Any, tmp_path: Path
+) -> None:
+    import torch
+
+    helper._pai.complete = True
+    own = plain.state_dict()
+    assert "0.weight" in own
+    assert "0.other" not in own
+    with pytest.raises(KeyError, match=r"0\.other"):
+        own["0.other"]
+    assert own._metadata.keys() >= {"", "0", "2.1"}
+    assert not any("pai_dendrites" in name for name in plain.state_dict())
+    torch.save(own, tmp_path / "own.pt")
+    loaded = torch.load(tmp_path / "own.pt", weights_only=True)
+    assert type(loaded) is type(copy.deepcopy(own)) is OrderedDict
+    assert list(loaded) == list(own)
 
 
 def test_a_model_built_anew_tests_one_checkpoint_after_another(

@@ -13,6 +13,8 @@ import itertools
 import os
 import pickle
 import weakref
+from collections import OrderedDict
+from collections.abc import KeysView
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -181,6 +183,52 @@ def _pai_grow_as_trained(module: torch.nn.Module, grown: bool) -> None:
         module.to(device).train(training)
 
 
+class _PaiGrowing(OrderedDict[str, Any]):
+    """The state of a model that is built anew when training is complete: it gets dendrites where one is asked for.
+
+    So a script does that copies a checkpoint name by name, or leaves out what the model does not have.
+    """
+
+    def __init__(self, module: torch.nn.Module, state: Any) -> None:
+        super().__init__(state)
+        self.__dict__.update(vars(state), _pai_module=module)
+
+    def __contains__(self, name: Any) -> bool:
+        if not super().__contains__(name) and isinstance(name, str) and _pai_layer_of(name) is not None:
+            own = {name: value.clone() for name, value in self.items() if isinstance(value, torch.Tensor)}
+            _pai_grow_as_trained(self.__dict__["_pai_module"], True)
+            self.update(_pai_state_of(self.__dict__["_pai_module"]))
+            with torch.no_grad():
+                for known, value in own.items():
+                    self[known].copy_(value)
+        return super().__contains__(name)
+
+    def __missing__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        raise KeyError(name)
+
+    def keys(self) -> Any:
+        return KeysView(self)
+
+    def __reduce__(self) -> Any:
+        plain = {name: value for name, value in vars(self).items() if name != "_pai_module"}
+        return OrderedDict, (), plain, None, iter(self.items())
+
+
+_pai_state_of = torch.nn.Module.state_dict
+
+
+@functools.wraps(_pai_state_of)
+def _pai_state_that_grows(module: torch.nn.Module, *arguments: Any, **keywords: Any) -> Any:
+    """Give the state of a module; that of a model built anew lets it grow."""
+    state = _pai_state_of(module, *arguments, **keywords)
+    of_part = arguments or keywords or not _pai.complete
+    anew = not of_part and type(_pai_unwrap(module)) is type(_pai.model) and _pai_unwrap(module) is not _pai.model
+    return _PaiGrowing(module, state) if anew and not any(map(_pai_is_layer, _pai_modules(module))) else state
+
+
+torch.nn.Module.state_dict = _pai_state_that_grows  # type: ignore[method-assign]
 torch.nn.Module.load_state_dict = _pai_load_without_dendrites  # type: ignore[method-assign]
 
 
