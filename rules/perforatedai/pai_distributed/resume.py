@@ -191,13 +191,15 @@ class _PaiGrowing(OrderedDict[str, Any]):
 
     def __init__(self, module: torch.nn.Module, state: Any) -> None:
         super().__init__(state)
-        self.__dict__.update(vars(state), _pai_module=module)
+        self.__dict__.update(getattr(state, "__dict__", {}), _pai_ungrown=module)
 
     def __contains__(self, name: Any) -> bool:
-        if not super().__contains__(name) and isinstance(name, str) and _pai_layer_of(name) is not None:
-            own = {name: value.clone() for name, value in self.items() if isinstance(value, torch.Tensor)}
-            _pai_grow_as_trained(self.__dict__["_pai_module"], True)
-            self.update(_pai_state_of(self.__dict__["_pai_module"]))
+        of_dendrites = isinstance(name, str) and _pai_layer_of(name) is not None
+        if of_dendrites and not super().__contains__(name) and "_pai_ungrown" in vars(self):
+            module = vars(self).pop("_pai_ungrown")
+            own = {known: value.clone() for known, value in self.items() if isinstance(value, torch.Tensor)}
+            _pai_grow_as_trained(module, True)
+            self.update(_pai_state_of(module))
             with torch.no_grad():
                 for known, value in own.items():
                     self[known].copy_(value)
@@ -212,7 +214,7 @@ class _PaiGrowing(OrderedDict[str, Any]):
         return KeysView(self)
 
     def __reduce__(self) -> Any:
-        plain = {name: value for name, value in vars(self).items() if name != "_pai_module"}
+        plain = {name: value for name, value in vars(self).items() if name != "_pai_ungrown"}
         return OrderedDict, (), plain, None, iter(self.items())
 
 
