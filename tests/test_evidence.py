@@ -431,6 +431,23 @@ def test_what_an_evaluation_gives_that_no_call_lets_run_is_no_score(test: str, c
     assert [score.expression for score in survey_of(text).scores] == (["acc"] if runs else [])
 
 
+@pytest.mark.parametrize(
+    ("given", "saved", "expressions"),
+    [
+        ("val_loss, acc = evaluate(model)", 'torch.save(model, "low.pt")', ["acc", "val_loss"]),
+        ("val_loss, acc = evaluate(model)", "print(epoch)", ["acc"]),
+        ("val_loss = evaluate(model)\nacc = evaluate(model)", 'torch.save(model, "low.pt")', ["val_loss"]),
+    ],
+    ids=["measured together", "saved by one alone", "measured apart"],
+)
+def test_of_two_that_save_their_best_and_are_measured_together_none_is_taken_by_its_name(
+    given: str, saved: str, expressions: list[str]
+) -> None:
+    epoch = f'{given}\nif acc > best:\n    best = acc\n    torch.save(model, "best.pt")'
+    epoch += f"\nif val_loss < least:\n    least = val_loss\n    {saved}"
+    assert [score.expression for score in survey_of(script(epoch, "best, least = 0, 9")).scores] == expressions
+
+
 NEWEST = """
 class Trainer:
     def __init__(self, model):

@@ -81,7 +81,9 @@ def find_scores(
     found = [score for score in found if not AVERAGED.search(score.expression)] or found
     found = _without_trained(index, flow, loops, found)
     for told in (_of_saved, _of_validation, _not_of_test):
-        found = [score for score in found if told(score)] if sum(map(told, found)) == 1 else found
+        chosen = [score for score in found if told(score)]
+        if len(chosen) == 1 and not _has_peer(index, chosen[0], found):
+            found = chosen
     for score in found:
         if score.kept is not None and sum(one.expression == score.expression for one in found) > 1:
             score.owner = f"{index.scope_of(score.kept.node).name}:"
@@ -305,6 +307,16 @@ def _of_saved(score: Score) -> bool:
 
 def _of_validation(score: Score) -> bool:
     return any(VALIDATES.search(word) for word in re.findall(r"\w+", score.expression))
+
+
+def _has_peer(index: Index, score: Score, found: list[Score]) -> bool:
+    """Whether a checkpoint is saved by another score as well, measured with this: `val_loss, acc = validate(model)`."""
+
+    def makers(one: Score) -> set[Statement]:
+        return {b.statement for b in index.bound([variable_of(cst.parse_expression(one.expression))], one.scope)}
+
+    others = [one for one in found if one is not score and one.saved and score.saved]
+    return any(not makers(score).isdisjoint(makers(one)) for one in others)
 
 
 def _not_of_test(score: Score) -> bool:
