@@ -536,6 +536,38 @@ def test_a_best_in_an_object_is_kept_by_the_loops_name_for_it(finish: str) -> No
     assert (score.direction, score.kept_for_end) == ("max", ["keeper.best"])
 
 
+LOGGER = """
+class Logger:
+    def __init__(self):
+        self.seen, self.best = [], 0
+
+    def log(self, acc):
+        self.seen.append(acc)
+        if acc > self.best:
+            self.best = acc
+
+BEGUN
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "kept"),
+    [
+        ("logger = Logger()", ["logger.best"]),
+        ("logger = None\nif rank == 0:\n    logger = Logger()", []),
+        ("logger = Logger() if rank == 0 else None", []),
+        ("logger = None\nlogger = Logger()", ["logger.best"]),
+    ],
+    ids=["of all ranks", "of rank 0", "of rank 0 by an expression", "given anew"],
+)
+def test_what_an_object_of_rank_0_alone_keeps_is_not_asked_of_other_ranks(begun: str, kept: list[str]) -> None:
+    epoch = "acc = validate(model)\nif rank == 0:\n    logger.log(acc)"
+    (score,) = survey_of(
+        script(epoch, LOGGER.replace("BEGUN", begun), "if rank == 0:\n    print(logger.best)"), metric="acc", mode="max"
+    ).scores
+    assert (score.kept_for_end, score.lost_with_best) == (kept, "" if kept else "self.best")
+
+
 #: An early stopping as most projects have it, copied from one to the next.
 TURNED = """
 class EarlyStopping:

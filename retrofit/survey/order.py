@@ -8,6 +8,7 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.displays import chosen_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import EXITS, dotted, exits, last_of, never_runs, receiver
@@ -267,6 +268,15 @@ def first_values(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[B
     begun = [b for b in index.bindings if b.target == variable[1] and b.value is not None and makers]
     begun = [b for b in begun if flow.variable(b.target, b.statement.scope) == variable]
     return begun if any(_always_gives(one, begun, flow) for one in makers) else []
+
+
+def holder_may_be_none(index: Index, flow: Flow, loop: EpochLoop, name: str) -> bool:
+    """Whether what an attribute belongs to begins as None on some way to the epoch loop, as on all ranks but one."""
+    holder = name.partition("[")[0].rpartition(".")[0]
+    begun = first_values(index, flow, loop, holder) if holder else []
+    lacking = [b for b in begun if any(dotted(value) == "None" for value in (b.value, *chosen_of(b.value)))]
+    sure = [b.statement.order for b in begun if b not in lacking and _come_first(loop.statement, [b])]
+    return any(b.statement.order > max(sure, default=-1) for b in lacking)
 
 
 def may_lack_value(name: str, place: Statement, index: Index) -> bool:

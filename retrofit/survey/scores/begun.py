@@ -11,7 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, parted, unquoted
-from retrofit.survey.order import first_values, may_lack_value
+from retrofit.survey.order import first_values, holder_may_be_none, may_lack_value
 from retrofit.survey.scopes import Scope
 from retrofit.survey.scores.values import in_loop, written_items
 from retrofit.survey.scores.words import Candidate
@@ -20,7 +20,9 @@ from retrofit.survey.sites.loop import EpochLoop
 
 def is_begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> bool:
     """Whether a variable, attribute or item has a value on every way to the epoch loop, as its function names it."""
-    return name in loop.scope.parameters or bool(_begun(index, flow, loop, name))
+    if name in loop.scope.parameters:
+        return True
+    return bool(_begun(index, flow, loop, name)) and not holder_may_be_none(index, flow, loop, name)
 
 
 def _begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[cst.BaseExpression | None]:
