@@ -5714,6 +5714,11 @@ def test_a_list_that_is_handed_to_the_function_that_parses_it_is_no_command_line
         pytest.param("import dgl\ndgl.distributed.initialize('ip.txt')\n", "dgl.distributed", id="dgl.distributed"),
         pytest.param("from dgl.distributed import initialize\ninitialize('i')\n", "dgl.distributed", id="its function"),
         pytest.param(
+            "from torch_geometric.nn import DataParallel\nmodel = DataParallel(model)\n",
+            "torch_geometric.nn.DataParallel",
+            id="lists of graphs",
+        ),
+        pytest.param(
             "for name in model.experts:\n    model.add_param_to_skip_allreduce(name)\n",
             "add_param_to_skip_allreduce",
             id="parameters of one rank",
