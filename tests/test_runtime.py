@@ -2099,6 +2099,35 @@ def perforate(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
+    ("option", "given", "environment", "number"),
+    [
+        ({"type": int, "default": -1}, [], {"LOCAL_RANK": "1", "TORCHELASTIC_RUN_ID": "a"}, 1),
+        ({"type": int, "required": True}, [], {"LOCAL_RANK": "1", "TORCHELASTIC_RUN_ID": "a"}, 1),
+        ({"type": int, "default": -1}, ["--local_rank=3"], {"LOCAL_RANK": "1", "TORCHELASTIC_RUN_ID": "a"}, 3),
+        ({"type": int, "default": -1}, [], {"LOCAL_RANK": "1"}, -1),
+        ({"type": int, "default": -1}, [], {}, -1),
+    ],
+    ids=["torchrun", "required", "given", "no torchrun", "one process"],
+)
+def test_an_option_for_the_local_rank_has_what_torchrun_gives_by_the_environment(
+    helper: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    option: dict[str, Any],
+    given: list[str],
+    environment: dict[str, str],
+    number: int,
+) -> None:
+    for name in ("LOCAL_RANK", "TORCHELASTIC_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    parser = argparse.ArgumentParser()
+    for name, settings in {"lr": {"type": float, "default": 0.1}, "local_rank": option}.items():
+        parser.add_argument(f"--{name}", **settings)
+    assert vars(parser.parse_args(given)) == {"lr": 0.1, "local_rank": number}
+
+
+@pytest.mark.parametrize(
     ("arguments", "left", "initializing", "folder"),
     [
         ([], [], False, None),
