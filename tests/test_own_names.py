@@ -402,15 +402,20 @@ def test_replicas_have_the_modules_of_the_library(
     assert not any(replica[0].main_module is model[0].main_module for replica in replicas)
 
 
-def test_a_profiler_registers_its_buffers_on_all_modules(model: Any) -> None:
+def test_a_profiler_registers_its_buffers_on_all_modules(helper: ModuleType, model: Any) -> None:
     import torch
 
     def count(module: Any) -> None:
         module.register_buffer("total_ops", torch.zeros(1))
 
+    of_library = [part for part in helper._pai_modules(model) if part not in list(model.modules())]
     model.apply(count)
     model[0].total_ops += 1
     assert model[0].main_module.total_ops == 0
+    assert len(of_library) > 3
+    assert all(part.total_ops.numel() == 1 for part in of_library)
+    with helper._pai_as_library():  # as it saves
+        assert not any("total_ops" in part.state_dict(keep_vars=True) for part in of_library)
 
 
 def test_the_parameters_of_dendrites_have_what_the_script_gives_those_of_the_layers(

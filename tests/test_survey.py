@@ -6140,6 +6140,11 @@ SUMMED = "import torchsummary\nmodel = Net().to('cpu')\n"
         ),
         pytest.param(f"{SUMMED}if first:\n    torchsummary.summary(model, (8,))", "if first:", id="under a condition"),
         pytest.param(
+            "from thop import profile\nmodel = Net()\nmacs = profile(model.to('cpu').eval(), inputs=(x,))",
+            "macs = profile(model.to('cpu').eval(), inputs=(x,))",
+            id="as it is moved",
+        ),
+        pytest.param(
             "from thop import profile\nmodel = Net()\nmacs, size = profile(model, inputs=(x,))",
             "macs, size = profile(model, inputs=(x,))",
             id="with results",

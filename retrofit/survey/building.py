@@ -50,7 +50,8 @@ def last_of_building(
     ways = [here for one in putting for here in ways_to(one, flow).get(built.scope, ())]
     putting = [here for here in ways if here not in training]
     known = index.knowledge.known
-    telling = [index.statement(c) for c in index.calls if known(SumsUp, index.qualified(c.func)) and _gets(c, target)]
+    summing = [call for call in index.calls if known(SumsUp, index.qualified(call.func))]
+    telling = [index.statement(call) for call in summing if any(_is_of(arg.value, target) for arg in call.args)]
     acting = [target, *_made_around(flow, built, target)]
     finished = block = built
     resumed = False
@@ -88,6 +89,13 @@ def needing(flow: Flow, built: Statement, target: str, wrappers: list[Wrapper]) 
     used = {here for statement in using for here in ways_to(statement, flow).get(built.scope, ())}
     used.update(b.statement for b in index.bindings if spelled(b.value) == target or _copies(b.value, target))
     return used
+
+
+def _is_of(node: cst.BaseExpression, name: str) -> bool:
+    """Whether an expression is a model, or what methods of it give: `model.to(device)`."""
+    while spelled(node) != name and isinstance(node, cst.Call) and (held := receiver(node)) is not None:
+        node = held
+    return spelled(node) == name
 
 
 def _gets(call: cst.Call, name: str) -> bool:

@@ -174,15 +174,17 @@ def _pai_apply(module: torch.nn.Module, function: Callable[[torch.nn.Module], An
     """`apply` of one of the library's own modules, to those that `modules()` gives, the inner ones first.
 
     One that starts what has a `weight` would start a layer once more, as its wrapper has that too. A profiler, which
-    registers buffers to count in, needs them in all modules.
+    registers buffers to count in, needs them in all modules (thop 0.1.1).
     """
     parts = list(module.modules())
     before = {name for part in parts for name in part._buffers}
     for part in reversed(parts):
         function(part)
-    if not before.issuperset(name for part in parts for name in part._buffers):
-        for part in reversed([part for part in _pai_modules(module) if part not in parts]):
+    new = {name for part in parts for name in part._buffers} - before
+    for part in reversed(_pai_modules(module)) if new else ():
+        if part not in parts:
             function(part)
+            part._non_persistent_buffers_set.update(new)  # or what is saved would not fit what is loaded
     return module
 
 
