@@ -448,6 +448,16 @@ def test_of_two_that_save_their_best_and_are_measured_together_none_is_taken_by_
     assert [score.expression for score in survey_of(script(epoch, "best, least = 0, 9")).scores] == expressions
 
 
+@pytest.mark.parametrize("mean_first", [False, True])
+def test_of_one_name_that_of_all_that_an_inner_loop_goes_through_is_the_score(mean_first: bool) -> None:
+    inner = "for i, pair in enumerate(pairs):\n    acc = evaluate(model)\n    accs.append(acc)\n"
+    inner += "    if acc > each[i]:\n        each[i] = acc"
+    whole = "acc = sum(accs) / len(accs)\nif acc > best:\n    best = acc"
+    begun = "accs, each, best = [], [0, 0], 0"
+    (score,) = survey_of(script("\n".join([whole, inner] if mean_first else [inner, whole]), begun)).scores
+    assert score.evidence.endswith("acc > best")
+
+
 NEWEST = """
 class Trainer:
     def __init__(self, model):

@@ -285,6 +285,13 @@ def _merge(scores: dict[tuple[str, Scope | None], Score], loop: EpochLoop, score
     shared = (known.ranks, score.ranks) == ("first", "all") and measured_alike(loop, known, score)
     if here and known.condition and (not score.condition or shared or join_later(loop, known, score)):
         scores[key] = score  # of every epoch, or of all ranks, rather than of some
+    if _loops_around(known) > _loops_around(score):
+        scores[key] = score  # of all that an inner loop goes through, rather than of one
+
+
+def _loops_around(score: Score) -> set[Statement]:
+    made = score.index.statement(score.anchors["made"]) if "made" in score.anchors else score.statement
+    return {part for part in made.path if isinstance(part.node, (cst.For, cst.While))}
 
 
 def _without_trained(index: Index, flow: Flow, loops: list[EpochLoop], found: list[Score]) -> list[Score]:
