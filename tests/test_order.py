@@ -567,3 +567,77 @@ def test_training_of_what_is_taken_out_of_its_wrapper_is_asked_about(loss: str, 
 )
 def test_training_that_may_call_its_wrapper_is_not_asked_about(loss: str, before: str, wrapped: str) -> None:
     assert survey_of(through(loss, before, wrapped)).bypass is None
+
+
+TRAINS_ITSELF = """import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(2, 2)
+    def forward(self, x):
+        return self.body(x)
+    def one_epoch(self, net, optimizer, loader):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(self(x), y)
+            loss.backward()
+            optimizer.step()
+    def score(self, x):
+        return self(x).mean()
+
+def average(net):
+    for one in net.parameters():
+        dist.all_reduce(one.grad)
+
+def main(loader):
+    dist.init_process_group("nccl")
+    model = Net()
+    wrapped = DDP(model)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
+    best = 0
+    for epoch in range(9):
+        wrapped.module.one_epoch(None, optimizer, loader)
+        acc = wrapped.module.score(loader)
+        if acc > best:
+            best = acc
+            torch.save(model.state_dict(), "best.pt")
+
+main(load())
+"""
+OUTER = "wrapped.module.one_epoch(None, optimizer, loader)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("", "", id="taken out of the wrapper"),
+        pytest.param(OUTER, OUTER.replace("wrapped.module", "model"), id="of the bare model"),
+        pytest.param("self(x), y", "self.forward(x), y", id="by its name"),
+        pytest.param("self(x), y", "self.body(x), y", id="by its layers"),
+        pytest.param("def main", "def train(net, *rest):\n    net.module.one_epoch(None, *rest)\n\ndef main", id="in"),
+        pytest.param(OUTER, f"{OUTER}\n        wrapped(first)", id="though it is called beside it"),
+    ],
+)
+def test_model_that_trains_in_a_method_of_its_own_goes_around_its_wrapper(old: str, new: str) -> None:
+    text = TRAINS_ITSELF.replace(old, new) if old else TRAINS_ITSELF
+    text = text.replace(OUTER, "train(wrapped, optimizer, loader)") if "def train" in text else text
+    found = survey_of(text).bypass
+    assert found is not None
+    assert "one_epoch" in text.splitlines()[found.position[0] - 1]
+
+
+@pytest.mark.parametrize(
+    ("loss", "old", "new"),
+    [
+        pytest.param("net(x), y", "one_epoch(None,", "one_epoch(wrapped,", id="given the wrapper"),
+        pytest.param("self.net(x), y", "wrapped = DDP", "wrapped = model.net = DDP", id="kept in the model"),
+        pytest.param("self(x), y", OUTER, f"{OUTER}\n        average(model)", id="averaged behind it"),
+        pytest.param("self(x), y", OUTER, f"{OUTER}\n        dist.all_reduce(model.body.weight.grad)", id="there"),
+        pytest.param("self(x), y", "= DDP(model)", "= torch.nn.DataParallel(model)", id="in one process"),
+    ],
+)
+def test_method_of_the_model_that_may_call_the_wrapper_is_not_asked_about(loss: str, old: str, new: str) -> None:
+    assert survey_of(TRAINS_ITSELF.replace("self(x), y", loss).replace(old, new)).bypass is None

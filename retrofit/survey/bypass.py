@@ -34,7 +34,12 @@ def find_bypass(
     inside = {call for loop in loops for call in index.calls_in(loop)}
     apart = scopes.difference(loop.scope for loop in loops)
     calls = [call for call in index.calls if call in inside or index.scope_of(call) in apart]
-    averaging = {index.scope_of(call) for call in calls if index.qualified(call.func).startswith("torch.distributed.")}
+    led = [call for loop in loops for way in flow.leading(loop) for call in flow.callers(way.scope)]
+    heads = {part for call in led for part in index.statement(call).path if isinstance(part.node, (cst.For, cst.While))}
+    beyond = [call for scope in called_in(index, flow, *heads) for call in index.calls_of(scope)]
+    beyond += [call for head in heads for call in index.calls_in(head)]  # what follows a batch may average
+    sent = [call for call in [*calls, *beyond] if index.qualified(call.func).startswith("torch.distributed.")]
+    averaging = {index.scope_of(call) for call in sent}
     by_hand = any(node.attr.value == "grad" and index.scope_of(node) in averaging for node in index.attributes)
     seen = all(not one.part and (one.target or one.returned) for one in wrappers)
     if not seen or all(one.kind != "ddp" for one in wrappers) or by_hand or index.method_calls(*_HOOKS):
@@ -43,6 +48,8 @@ def find_bypass(
     within = {one.node for one in origins if any(Holding({one.node}, flow).holds(node) for node in wrapped)}
     built = Holding(within, flow)
     bare = next((call for call in calls if _forwards(call, origins, flow) and built.used_by(call)), None)
+    methods = [call for call in led if calls_model(call, origins, flow) and built.used_by(call)]
+    bare = bare or next(iter(methods), None)  # a method of the model, which trains in it and calls itself
     beside = index.knowledge.wrapper_members - index.knowledge.module_methods - {"forward"}
     holding = Holding({wrapper.node for wrapper in wrappers}, flow, beside)
     opaque = [call for call in calls if flow.called(call) is None or _forwards(call, origins, flow)]
