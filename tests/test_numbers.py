@@ -48,6 +48,9 @@ EITHER_ALONE = EITHER.replace("    else:", f"        return {GROUP}\n    if True
 #: As under a launcher that shows each process one GPU alone.
 ON_ONE = script("val_loss = evaluate(model)", before=GROUP).replace("DDP(model)", "DDP(model, device_ids=[0])")
 SHOWN = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\n"
+#: Which sees to that launcher.
+ALONE = ON_ONE.replace("'nccl')", "'gloo')\nassert torch.cuda.device_count() == 1")
+MANY_GPUS = "if torch.cuda.device_count() > 1:\n    raise RuntimeError"
 #: With the backend by an option.
 OPTION = given(GROUP.replace("'nccl'", "args.backend")).replace("DDP(model)", "DDP(model, device_ids=[0])")
 OPTION = OPTION.replace("args = ", "parser.add_argument('--backend', default='DEFAULT')\nargs = ")
@@ -163,6 +166,31 @@ NUMBERED = {
         ),
         ["0", "0", "0", "'cuda:0'", "0"],
     ),
+    "an assertion that there is one GPU": (ALONE, ["torch.cuda.device_count() == 1", "0"]),
+    "an assertion by a name": (
+        ALONE.replace("assert torch.cuda.device_count() == 1", "n = torch.cuda.device_count()\nassert n < 2, n"),
+        ["n < 2", "0"],
+    ),
+    "an end where there are several GPUs": (
+        ALONE.replace("assert torch.cuda.device_count() == 1", MANY_GPUS),
+        ["torch.cuda.device_count() > 1", "0"],
+    ),
+    "an assertion and NCCL": (ALONE.replace("gloo", "nccl"), ["torch.cuda.device_count() == 1", "0"]),
+    "an assertion alone": (ALONE.replace(", device_ids=[0]", ""), ["torch.cuda.device_count() == 1"]),
+    "one GPU and gloo": (ON_ONE.replace("nccl", "gloo"), ["0"]),
+    "one GPU and gloo by an option": (OPTION.replace("DEFAULT", "gloo"), ["0"]),
+    "an assertion that there are some GPUs": (ALONE.replace("== 1", ">= 1"), ["0"]),
+    "an assertion that there are three GPUs": (ALONE.replace("== 1", "== 3"), ["0"]),
+    "an assertion that an option has as many": (
+        given(f"assert args.world_size == torch.cuda.device_count()\n{GROUP}"), []
+    ),
+    "an assertion under an option": (
+        given(f"if args.lr:\n    assert torch.cuda.device_count() == 1\n{GROUP}"), []
+    ),
+    "another end where there are several GPUs": (
+        ALONE.replace("assert torch.cuda.device_count() == 1", MANY_GPUS.replace("raise", "print('many') #")),
+        ["0"],
+    ),
     "one GPU by a name": (ON_ONE.replace("[0]", "[gpu]").replace("model = Net()", "gpu = 0\nmodel = Net()"), ["0"]),
 }  # fmt: skip
 
@@ -211,8 +239,7 @@ def first(names, default=-1):
     "one GPU where there is no process group": ON_ONE.replace("[0]", "[gpu]").replace(
         "model = Net()", "gpu = torch.distributed.get_rank() if many else 0\nmodel = Net()"
     ),
-    "one GPU and gloo": ON_ONE.replace("nccl", "gloo"),
-    "one GPU and gloo by an option": OPTION.replace("DEFAULT", "gloo"),
+    "an assertion where the script shows one GPU": SHOWN + ALONE,
     "one GPU of two ways": ON_ONE.replace("optimizer", "if many:\n    DDP(model, device_ids=[rank])\noptimizer", 1),
     "MPI, as some calls give it": script("val_loss = evaluate(model)", before=f"{EITHER} if many else begin()"),
     "a function that asks for torchrun's variable too": begun("number()", before=OF_JOB.replace("FIRST_", "")),
@@ -299,6 +326,25 @@ def test_one_gpu_for_all_is_asked_about(tmp_path: Path) -> None:
         "each process that torchrun starts sees all GPUs and would take number 0, which NCCL refuses as a duplicate. "
         'Take what torchrun says in the environment: `int(os.environ["LOCAL_RANK"])` for `0` (line 5).'
     )
+
+
+def test_a_process_that_is_to_see_one_gpu_alone_is_asked_about(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, ALONE).questions
+    assert question.message == (
+        "each process that torchrun starts sees all GPUs, and by `torch.cuda.device_count() == 1` none goes on where "
+        "there are several. Take that out, and let each have the one of its number: "
+        '`int(os.environ["LOCAL_RANK"])` for `0` (line 5).'
+    )
+    (question,) = plan_of(tmp_path, NUMBERED["an assertion alone"][0]).questions
+    assert question.message.endswith('before torch uses any: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`.')
+
+
+def test_one_gpu_that_all_share_by_gloo_is_told(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, ON_ONE.replace("nccl", "gloo"))
+    (told,) = (note for note in plan.notes if note.code == "PAI115")
+    assert not plan.questions
+    assert told.message.startswith("each process that torchrun starts sees all GPUs of its machine and takes number 0")
+    assert told.message.endswith('`int(os.environ["LOCAL_RANK"])` for `0` (line 5).')
 
 
 def test_one_gpu_for_all_is_named_wherever_it_is_chosen(tmp_path: Path) -> None:

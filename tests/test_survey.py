@@ -3326,6 +3326,28 @@ def test_no_score(epoch: str) -> None:
     assert scores_of(epoch) == []
 
 
+#: An object that keeps the best of what it is given, and when that was.
+BEST_KEEPER = """class Keeper:
+    def __init__(self):
+        self.value, self.at = None, 0
+    def note(self, value, at):
+        if self.value is None or better(value, self.value):
+            self.value, self.at = value, at
+keeper, last = Keeper(), 0"""
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize(("part", "scores"), [("at", []), ("value", [("keeper.value", "max", "all")])])
+def test_turn_that_an_object_keeps_is_no_score(part: str, scores: list[tuple[str, str, str]], counted: bool) -> None:
+    turn = f"x = validate(model)\nkeeper.note(x, epoch)\nif keeper.{part} > last:\n    last = keeper.{part}"
+    text = script(turn, BEST_KEEPER)
+    if counted:
+        (head,) = [line for line in text.splitlines() if line.startswith("for epoch in ")]
+        text = text.replace(head, "epoch = 0\nwhile True:").replace("    x = ", "    epoch += 1\n    x = ")
+    found = [(one.expression, one.direction, one.ranks) for one in survey_of(text).scores]
+    assert [one for one in found if "keeper" in one[0]] == scores
+
+
 def test_scheduler_of_every_epoch_tells_the_score() -> None:
     assert scores_of("x = validate(model)\nlr_sched.step(epoch + 1, x[key])") == [("x[key]", "", "all")]
     assert scores_of("x, acc = validate(model)\nlr_sched.step(epoch, x)") == [("acc", "max", "all")]

@@ -30,7 +30,7 @@ _Values = list[object] | None
 #: A text that gives a setting its value, as hydra's command line takes it.
 _OVERRIDES = re.compile(r"\+*(?:\w+\.)*(\w+)=\S*")
 #: Some numbers of GPUs that a machine with several has.
-_SEVERAL = (2, 4, 8)
+SEVERAL = (2, 4, 8)
 
 
 class Defaults:
@@ -39,19 +39,19 @@ class Defaults:
     Args:
         index: the project's files.
         flow: its values.
-        several: whether the machine is known to have several GPUs.
+        gpus: how many GPUs the machine may have, none where that is not known.
         options: whether anything is known of options; else only what is the same in all runs is left out.
         given: the conditions that are taken to hold, as `holding` tells them: those that lead to the training anyhow.
     """
 
     def __init__(
-        self, index: Index, flow: Flow, several: bool = False, options: bool = True, given: Collection[str] = ()
+        self, index: Index, flow: Flow, gpus: Collection[int] = (), options: bool = True, given: Collection[str] = ()
     ) -> None:
         self._index = index
         self._flow = flow
         self._called: dict[str, _Values] = {}
-        if several:
-            self._called = {"torch.cuda.is_available": [True], "torch.cuda.device_count": [*_SEVERAL]}
+        if gpus:
+            self._called = {"torch.cuda.is_available": [True], "torch.cuda.device_count": [*gpus]}
         self._known = options
         self._given = given
         self._options: dict[str, list[_Values]] = defaultdict(list)

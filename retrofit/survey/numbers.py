@@ -11,10 +11,10 @@ import libcst as cst
 
 from retrofit.survey.arguments import PARSE_METHODS, read_as, spellings
 from retrofit.survey.conditions import never_runs
-from retrofit.survey.defaults import Defaults
+from retrofit.survey.defaults import SEVERAL, Defaults
 from retrofit.survey.displays import item_of
 from retrofit.survey.flow import Flow
-from retrofit.survey.nodes import argument, dotted, names_in, nodes_in
+from retrofit.survey.nodes import argument, dotted, exits, last_of, names_in, nodes_in
 from retrofit.survey.origins import Origin
 from retrofit.survey.ranks import is_rank
 from retrofit.survey.scopes import Binding, Scope, Statement
@@ -145,19 +145,34 @@ class Numbers:
     def _shared_device(self) -> list[ProcessNumber]:
         """Return the GPU that every process takes, as all that is wrapped is on one by its number, wherever it is told.
 
-        Where the script itself says which GPUs a process sees, number 0 may be another one for each, and only NCCL
-        refuses a GPU that several have.
+        Before it comes what lets a process see no more than one. Where the script itself says which GPUs a process
+        sees, number 0 may be another one for each, and only NCCL refuses a GPU that several have.
         """
         shown = [b.value for b in self._index.items if b.target.endswith(_SHOWN)]
         begins = self._index.calls_to("torch.distributed.init_process_group")
-        if not any(map(self._by_nccl, begins)) or not all(isinstance(value, cst.SimpleString) for value in shown):
+        if not begins or not all(isinstance(value, cst.SimpleString) for value in shown):
             return []
-        listed = self._listed()
-        taken = {_device(one) for one in map(self._device_told, listed)}
+        listed, alone = self._listed(), [] if shown else self._sees_one()
+        taken = {_device(one) for one in map(self._device_told, listed)} if not alone else {"0"}
         if not taken or None in taken:
             return []
+        source = "device" if alone or any(map(self._by_nccl, begins)) else "shared"
         told = map(self._device_told, [*listed, *self._chosen()])
-        return [replace(one, source="device") for one in told if one is not None and _device(one) in taken]
+        return alone + [replace(one, source=source) for one in told if one is not None and _device(one) in taken]
+
+    def _sees_one(self) -> list[ProcessNumber]:
+        """Return what ends each process that sees several GPUs, but none that sees one: `assert gpus == 1`."""
+        if not self._index.calls_to("torch.cuda.device_count"):
+            return []
+        ending = [(one.test, True) for one in self._index.nodes_of(cst.If) if _ends(one)]
+        ending += [(one.test, False) for one in self._index.nodes_of(cst.Assert)]
+        ways = [(Defaults(self._index, self._flow, gpus, options=False), gpus == SEVERAL) for gpus in (SEVERAL, (1,))]
+        return [
+            self._site(test, "alone", "LOCAL_RANK")
+            for test, holds in ending
+            if all({bool(one) for one in known.values(test)} == {holds is several} for known, several in ways)
+            and ways[0][0].run(test)
+        ]
 
     def other_gpu(self) -> ProcessNumber | None:
         """Return where the first process takes another GPU than the first, by its number; None for no such.
@@ -351,6 +366,12 @@ def _device(told: ProcessNumber | None) -> str | None:
     """Return the number of a GPU that is written down, None for any other."""
     written = _GPU.fullmatch(told.name) if told is not None and told.source == "fixed" else None
     return written and written[1]
+
+
+def _ends(node: cst.If) -> bool:
+    """Whether an `if` ends the program."""
+    last = last_of(node.body)
+    return isinstance(last, cst.Raise) or (last is not None and exits(last))
 
 
 def _words(statement: Statement) -> set[str]:

@@ -220,7 +220,7 @@ def survey(
     script.rank_flags = find_rank_flags(index)
     numbers = Numbers(flow)
     found = numbers.found(script.wrappers)
-    script.numbers = sorted(found, key=lambda one: one.source == "job")  # which is told, where others ask
+    script.numbers = sorted(found, key=lambda one: one.source in ("job", "shared"))  # told, where others ask
     script.other_gpu = numbers.other_gpu()
     reached: Collection[Scope] = reachable(index, flow)
     reached = reached if _train(reached, flow) else index.scopes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from retrofit.survey.branches import left_before
-from retrofit.survey.defaults import Defaults
+from retrofit.survey.defaults import SEVERAL, Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import argument, dotted, names_in
@@ -34,7 +34,7 @@ def find_spawns(loops: Sequence[EpochLoop], wrappers: Sequence[Wrapper], flow: F
     ]
     if not found:
         return []
-    defaults, constants = Defaults(index, flow, several=True), Defaults(index, flow, options=False)
+    defaults, constants = Defaults(index, flow, gpus=SEVERAL), Defaults(index, flow, options=False)
     trains = any(not wrapper.idle for wrapper in wrappers)
     return [
         Spawn(

@@ -124,7 +124,7 @@ def _groups(
     index: Index, flow: Flow, loop: EpochLoop, making: Making, schedulers: list[Scheduler]
 ) -> tuple[list[tuple[str, Callable[[], Iterable[Candidate]]]], list[Candidate]]:
     """Return what may be a loop's score, by what decides by it, the strongest first, and those that are compared."""
-    tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not tells_the_turn(index, loop, c.node)]
+    tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not tells_the_turn(flow, loop, c.node)]
     kinds = Kinds(index, flow, loop)
 
     def measured(one: Candidate) -> bool:

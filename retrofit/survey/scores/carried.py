@@ -16,8 +16,7 @@ from retrofit.survey.names import Variable
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import EMPTIES, FILLS
-from retrofit.survey.scores.making import numbers_turns
-from retrofit.survey.scores.values import bare_of
+from retrofit.survey.scores.values import bare_of, numbers_turns
 from retrofit.survey.sites.loop import EpochLoop
 
 #: What makes an empty collection, or one of zeros.

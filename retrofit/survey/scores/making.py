@@ -36,7 +36,7 @@ from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.inheriting import leads_as, method_run, object_class
 from retrofit.survey.scores.makers import reaching_makers
-from retrofit.survey.scores.values import code_within, phases_of, written, written_items
+from retrofit.survey.scores.values import code_within, numbers_turns, phases_of, written, written_items
 from retrofit.survey.scores.words import VALIDATION_DATA
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -755,12 +755,6 @@ def is_bound(index: Index, node: cst.BaseExpression) -> bool:
     """Whether a name is given its value where it stands."""
     parent = index.parents.get(node)
     return isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node
-
-
-def numbers_turns(loop: EpochLoop, binding: Binding) -> bool:
-    """Whether a variable is the number of the epoch loop's turn: `epoch += 1` in each."""
-    counts = any(isinstance(one.value, cst.Integer) for one in changes(binding))
-    return counts and binding.statement.parent is loop.statement
 
 
 def is_turns_number(binding: Binding) -> bool:

@@ -409,7 +409,7 @@ def _made_at(
         lasting = [m for m in makers if m.order >= each_turn or not any(part in loop.inner for part in m.ancestors)]
         measured = [maker for maker in lasting if maker in validating] or lasting
         measured = _validating(index, flow, loop, measured, root_of(candidate.node))
-        measured = _of_each_turn(index, loop, measured)
+        measured = _of_each_turn(flow, loop, measured)
         measured = _first_alone(index, measured, root_of(candidate.node)) or measured
         measured = _summed_up(index, loop, measured, makers) or measured
         again = last > max(m.order for m in measured)
@@ -470,21 +470,21 @@ def _first_alone(index: Index, makers: list[Statement], name: str) -> list[State
     return [one for one in makers if one is makers[0] or exclude_each_other(one, makers[0])]
 
 
-def _of_each_turn(index: Index, loop: EpochLoop, makers: list[Statement]) -> list[Statement]:
+def _of_each_turn(flow: Flow, loop: EpochLoop, makers: list[Statement]) -> list[Statement]:
     """Leave out those that give a variable another value after each turn has one, in some turns alone.
 
     These would have another score than the others, as where the name serves for something else every tenth epoch.
     """
     last = max((maker.order for maker in makers if maker.parent is loop.statement), default=loop.statement.last)
-    return [one for one in makers if one.order <= last or not _in_some_turns(index, loop, one)]
+    return [one for one in makers if one.order <= last or not _in_some_turns(flow, loop, one)]
 
 
-def _in_some_turns(index: Index, loop: EpochLoop, place: Statement) -> bool:
+def _in_some_turns(flow: Flow, loop: EpochLoop, place: Statement) -> bool:
     """Whether a statement runs by the number of the turn: `if epoch % 10 == 0`, perhaps by a counter or a flag."""
-    counting = {b.target for b in index.bindings if counts_alike(b) and b.statement.parent is loop.statement}
+    counting = {b.target for b in flow.index.bindings if counts_alike(b) and b.statement.parent is loop.statement}
     around = [part.node for part in place.around if isinstance(part.node, cst.If) and loop.statement in part.path]
     asked = {name for node in around for name in names_in(node.test)}
-    return any(name in counting or tells_the_turn(index, loop, cst.parse_expression(name)) for name in asked)
+    return any(name in counting or tells_the_turn(flow, loop, cst.parse_expression(name)) for name in asked)
 
 
 def _validating(index: Index, flow: Flow, loop: EpochLoop, makers: list[Statement], name: str) -> list[Statement]:

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from retrofit.survey.conditions import SOMETHING, constant
+from retrofit.survey.counters import changes
+from retrofit.survey.displays import item_of
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
@@ -292,16 +295,34 @@ def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpr
     raise LookupError(target)
 
 
-def tells_the_turn(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:
-    """Whether an expression is the number of the turn, or is made of it alone: `score = epoch + 1`."""
-    name = dotted(node)
-    values = [b.value for b in bindings_of(index, loop, name)]
-    return all(
-        value is not None
-        and not any(isinstance(part, cst.Call) for part in nodes_in(value))
-        and set(names_in(value)) == {loop.target}
-        for value in values or [node]
-    )
+def tells_the_turn(flow: Flow, loop: EpochLoop, node: cst.BaseExpression) -> bool:
+    """Whether an expression is the number of the turn, or is made of it and of written numbers alone.
+
+    So is `score = epoch + 1`, and what an object keeps of the number that it is given: at which turn the best was.
+    """
+    counted = [b.target for b in flow.index.bound_in(loop.statement) if numbers_turns(loop, b)]
+    turns = {flow.member(name, loop.scope) for name in ([loop.target] if loop.target else counted)}
+    waiting = [(node, flow.index.scope_of(node) if node in flow.index.parents else loop.scope)]
+    told = False
+    for one, scope in waiting:  # which grows
+        if any(isinstance(part, (cst.Call, cst.Subscript)) for part in nodes_in(one)):
+            return False
+        for name in names_in(one):
+            variable = flow.member(name, scope)
+            told |= variable in turns
+            sources = flow.sources(variable) if variable not in turns else []
+            made = [(item_of(b.value, b.item) if b.item is not None else b.value, b.scope) for b in sources if b.value]
+            known = [(value, inside) for value, inside in made if value is not None]
+            if variable not in turns and not len(known) == len(sources) > 0:
+                return False
+            waiting += [value for value in known if value not in waiting]
+    return told
+
+
+def numbers_turns(loop: EpochLoop, binding: Binding) -> bool:
+    """Whether a variable is the number of the epoch loop's turn: `epoch += 1` in each."""
+    counts = any(isinstance(one.value, cst.Integer) for one in changes(binding))
+    return counts and binding.statement.parent is loop.statement
 
 
 def deleted_later(index: Index, made: Statement, name: str) -> Statement | None:

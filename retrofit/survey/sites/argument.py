@@ -62,7 +62,8 @@ class ProcessNumber(Site):
         source: "option" for one of the command line, "environment" for a variable that is not torchrun's, "MPI",
             "dask", "job" for what asks for a scheduler's variables alone, "backend" for a process group's of MPI,
             "fixed" for a number that is written down, "settings" for one that a file of settings says for all
-            processes alike, or "device" for that of a GPU that all take.
+            processes alike, "device" for that of a GPU that all take, "shared" where its backend lets them, or
+            "alone" for what ends a process that sees several GPUs.
         name: the option, or the code.
         variable: the environment variable in which torchrun says it.
     """
