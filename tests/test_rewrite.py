@@ -768,7 +768,29 @@ def test_score_that_some_ranks_do_not_make_is_none_there(
 ) -> None:
     inner = f"if {every}args.ddp:\n            {first}\n        else:\n            {second}\n"
     changed = changed_by(tmp_path, ("acc = validate(model)\n", inner))
-    assert ("        acc = None\n        if " in changed) == set_before
+    assert ("        pai_score = None\n        if " in changed) == set_before
+    assert changed.count("pai_score = acc") == 2 * set_before
+
+
+@pytest.mark.parametrize(
+    ("choice", "taken"),
+    [
+        (
+            "if args.a:\n            if epoch % 9 == 0:\n                {}        elif epoch % 4:\n            {}",
+            True,
+        ),
+        ("if args.some:\n            {}            log(acc)\n        elif epoch % 4 == 0:\n            {}", True),
+        ("if args.some:\n            {}        else:\n            {}", False),
+    ],
+)
+def test_a_turn_without_a_score_leaves_its_name_the_value_that_the_script_reads(
+    tmp_path: Path, choice: str, taken: bool
+) -> None:
+    """Behind the choice `acc > best_acc` compares what an earlier turn has measured."""
+    changed = changed_by(tmp_path, ("acc = validate(model)\n", choice.replace("{}", "acc = validate(model)\n")))
+    assert "acc = None" not in changed
+    assert changed.count("pai_score = acc\n") == 2 * taken
+    assert f"report_validation_score({'pai_score' if taken else 'acc'}, model)" in changed
 
 
 def test_own_checks_of_the_model_hold_with_dendrites(tmp_path: Path) -> None:

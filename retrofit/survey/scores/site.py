@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from dataclasses import replace
 from itertools import takewhile
 
 import libcst as cst
@@ -101,7 +102,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if before is not None and compared not in before.siblings:
         guard = before
     outer = guard or before or way.block
-    parted = _block_that_parts(index, way, here, makers, name, guard)
+    choice = _choice_that_parts(index, here, makers, name)
+    fills = choice is None and guard is None and _is_filled_by(index, way.block, name)
     apart = direct and not together and guard is not None
     when = common_condition(index, flow, way) if apart else ""
     anew = direct or again or any(maker.order > outer.last for maker in makers)
@@ -111,7 +113,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     behind = [] if direct else _ending_behind(index, flow, loop, outer, noting)
     before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, behind))
     report = _past_the_rest(index, flow, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
-    captured = guard is not None or again
+    captured = guard is not None or again or choice is not None
     ending = behind if captured or not anew else []
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
@@ -131,8 +133,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     turning = in_each.node if in_each is not None else kept and kept.anchors.get("turn")
     if turning:
         score.last = head(index, index.statement(turning)), index.place(turning, score.file)
-    if parted is not None:
-        score.parted, score.anchors["parting"] = name, parted
+    if fills:
+        score.parted, score.anchors["parting"] = name, way.block.node
     if kept is None:
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
@@ -157,18 +159,19 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.anchors["made"] = way.block.node if ends else begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
     score.known = score.known and not (candidate.named and lacks_part(flow, whole_of(index, candidate), at.scope))
-    makers = [maker for maker in makers_of(flow, candidate.node, code_of(index, loop)) if maker.order > at.last]
-    further = [maker for maker in makers if not exclude_each_other(maker, here)]
+    later = [maker for maker in makers_of(flow, candidate.node, code_of(index, loop)) if maker.order > at.last]
+    further = [maker for maker in later if not exclude_each_other(maker, here)]
     score.later = index.place(further[0].node, score.file) if candidate.named and again and further else ""
     _tell_emptied(score, flow, candidate.node, at)
     score.unfit = Kinds(index, flow, loop).of(whole_of(index, candidate), at, call)
     stand_ins = StandIns(index, flow, loop).of(candidate.node, at, call)
     _tell_stand_ins(score, stand_ins)
     if kept is None:
-        plain = parted is None or isinstance(bare_of(candidate.node), cst.Name)
+        plain = not fills or isinstance(bare_of(candidate.node), cst.Name)
         there = [] if plain else [f"{name} is not None"]
         there += presence(flow, candidate.node, way.block, stand_ins)
         score.present = " and ".join(dict.fromkeys(there))
+    _take_in_branches(score, choice, makers, again)
     return score
 
 
@@ -329,18 +332,31 @@ def comes_with_steps(flow: Flow, loop: EpochLoop, score: Score, schedulers: list
     return any(found and all(map(comes, found)) for found in ways)
 
 
-def _block_that_parts(
-    index: Index, way: Way, here: Statement, makers: list[Statement], name: str, guard: Statement | None
-) -> cst.CSTNode | None:
-    """Return the block that gives a name its value on some ways only, None where all ways do."""
+def _take_in_branches(score: Score, choice: cst.CSTNode | None, makers: list[Statement], again: bool) -> None:
+    """Let a score be taken in each branch of a choice that makes it, where there is such a choice.
+
+    Args:
+        again: whether its name is used anew behind what makes it.
+    """
+    if choice is not None:
+        *others, last = dict.fromkeys(one if again else last_before_leaving(one) for one in makers)
+        score.anchors = {"guard": choice, **score.anchors, "made": last.node}
+        score.earlier = [replace(score, anchors={"made": one.node}) for one in others]
+
+
+def _choice_that_parts(index: Index, here: Statement, makers: list[Statement], name: str) -> cst.CSTNode | None:
+    """Return the choice that gives a name its value on some ways only, None where all ways do.
+
+    On the others the script may read the value that it has from an earlier turn, so the name is left to it.
+    """
     made = [b.value for b in index.bound([name], here.scope) if b.statement in makers and b.value is not None]
     carried = any(mentions(value, [name]) for value in made)  # of the value that it has, as the best so far
-    if name and not carried and _is_parted(here, makers):
-        choice: cst.CSTNode = here.node
-        while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
-            choice = index.parents[choice]
-        return choice
-    return way.block.node if guard is None and _is_filled_by(index, way.block, name) else None
+    if not name or carried or not _is_parted(here, makers):
+        return None
+    choice: cst.CSTNode = here.node
+    while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
+        choice = index.parents[choice]
+    return choice
 
 
 def _taken_in_turns(way: Way, kept: KeptScore | None, deleted: Statement | None) -> Statement | None:

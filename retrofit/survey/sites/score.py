@@ -99,7 +99,7 @@ class Score(Site):
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
         once: whether it is made in a single epoch.
         by_clock: whether it is made when so much time has passed, in whatever epoch that is.
-        parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
+        parted: the name to which the loops in the block at the anchor "parting" may give no value, "" for none.
         unfit: what it is in place of one number, and where that is made; "" for nothing.
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
@@ -117,7 +117,8 @@ class Score(Site):
             word for it may mean, where it is not plain which.
         owner: what has to stand before its code for the user to mean it, `FUNCTION:`; "" where that alone tells.
         last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
-        earlier: the same as it is measured before the turn trains on, for a turn that does not measure it here.
+        earlier: the same as it is measured before the turn trains on, or in another branch of a choice, for a turn that
+            does not measure it here.
         later: where it gets another value later in the turn, which does not count; "" where it gets none.
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
         carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
