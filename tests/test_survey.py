@@ -4722,6 +4722,33 @@ def test_limit_that_is_compared_with_something_best_is_no_hint(test: str) -> Non
     assert survey_of(script("run(model)", f"def check():\n    if {test}:\n        raise ValueError")).hints == []
 
 
+#: A validation that gives the loop nothing, and fills what the model has; so does the training.
+FILLED = """import torch
+def test(net):
+    net.eval()
+    with torch.no_grad():
+        net.past["out"].append(mean(net(x) for x in data))
+def note(net, loss):
+    net.past["loss"].append(loss.item())"""
+
+
+@pytest.mark.parametrize(
+    ("test", "scores"),
+    [
+        ("model.past['out'][-1] <= min(model.past['out'][:-1])", [("model.past['out'][-1]", "min")]),
+        ("max(model.past['out']) == model.past['out'][-1]", [("model.past['out'][-1]", "max")]),
+        ("model.past['out'][-1] <= min(model.past['loss'][:-1])", []),
+        ("model.past['out'][0] <= min(model.past['out'][:-1])", []),
+        ("model.past['loss'][-1] <= min(model.past['loss'][:-1])", []),
+    ],
+)
+def test_newest_of_what_the_validation_fills_is_the_score(test: str, scores: list[tuple[str, str]]) -> None:
+    turn = (
+        f"note(model, loss)\ntest(model)\nif len(model.past['out']) > 1 and {test}:\n    torch.save(model, 'best.pt')"
+    )
+    assert [(one.expression, one.direction) for one in survey_of(script(turn, FILLED)).scores] == scores
+
+
 @pytest.mark.parametrize(
     ("function", "scores"),
     [
