@@ -8148,6 +8148,15 @@ state = State()
 """
 
 
+#: As for attacks, which need the gradients of the data alone.
+FROZEN_MEANWHILE = """if epoch >= rest:
+    for p in net.parameters():
+        p.requires_grad = False
+    validate(net)
+    for p in net.parameters():
+        p.requires_grad = True"""
+
+
 @pytest.mark.parametrize(
     ("epoch", "told"),
     [
@@ -8175,6 +8184,9 @@ state = State()
         pytest.param("net.requires_grad_(train_all)", False, id="as something else tells"),
         pytest.param("if train_all:\n    wake(net)", False, id="not by the turn"),
         pytest.param("for p in net.parameters():\n    p.requires_grad = True", False, id="in every turn"),
+        pytest.param(FROZEN_MEANWHILE, False, id="frozen for a validation"),
+        pytest.param(FROZEN_MEANWHILE.replace("net.p", "net.head.p", 1), True, id="another part frozen"),
+        pytest.param(FROZEN_MEANWHILE.replace("    validate(net)", "else:"), True, id="frozen in other turns"),
         pytest.param(
             "if epoch == rest:\n    for p in net.parameters():\n        p.requires_grad = False", False, id="freezes"
         ),
