@@ -4722,6 +4722,33 @@ def test_limit_that_is_compared_with_something_best_is_no_hint(test: str) -> Non
     assert survey_of(script("run(model)", f"def check():\n    if {test}:\n        raise ValueError")).hints == []
 
 
+#: A validation that gives the loop nothing, and fills what the model has; so does the training.
+FILLED = """import torch
+def test(net):
+    net.eval()
+    with torch.no_grad():
+        net.past["out"].append(mean(net(x) for x in data))
+def note(net, loss):
+    net.past["loss"].append(loss.item())"""
+
+
+@pytest.mark.parametrize(
+    ("test", "scores"),
+    [
+        ("model.past['out'][-1] <= min(model.past['out'][:-1])", [("model.past['out'][-1]", "min")]),
+        ("max(model.past['out']) == model.past['out'][-1]", [("model.past['out'][-1]", "max")]),
+        ("model.past['out'][-1] <= min(model.past['loss'][:-1])", []),
+        ("model.past['out'][0] <= min(model.past['out'][:-1])", []),
+        ("model.past['loss'][-1] <= min(model.past['loss'][:-1])", []),
+    ],
+)
+def test_newest_of_what_the_validation_fills_is_the_score(test: str, scores: list[tuple[str, str]]) -> None:
+    turn = (
+        f"note(model, loss)\ntest(model)\nif len(model.past['out']) > 1 and {test}:\n    torch.save(model, 'best.pt')"
+    )
+    assert [(one.expression, one.direction) for one in survey_of(script(turn, FILLED)).scores] == scores
+
+
 @pytest.mark.parametrize(
     ("function", "scores"),
     [
@@ -8126,6 +8153,15 @@ state = State()
 """
 
 
+#: As for attacks, which need the gradients of the data alone.
+FROZEN_MEANWHILE = """if epoch >= rest:
+    for p in net.parameters():
+        p.requires_grad = False
+    validate(net)
+    for p in net.parameters():
+        p.requires_grad = True"""
+
+
 @pytest.mark.parametrize(
     ("epoch", "told"),
     [
@@ -8153,6 +8189,9 @@ state = State()
         pytest.param("net.requires_grad_(train_all)", False, id="as something else tells"),
         pytest.param("if train_all:\n    wake(net)", False, id="not by the turn"),
         pytest.param("for p in net.parameters():\n    p.requires_grad = True", False, id="in every turn"),
+        pytest.param(FROZEN_MEANWHILE, False, id="frozen for a validation"),
+        pytest.param(FROZEN_MEANWHILE.replace("net.p", "net.head.p", 1), True, id="another part frozen"),
+        pytest.param(FROZEN_MEANWHILE.replace("    validate(net)", "else:"), True, id="frozen in other turns"),
         pytest.param(
             "if epoch == rest:\n    for p in net.parameters():\n        p.requires_grad = False", False, id="freezes"
         ),

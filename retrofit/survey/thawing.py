@@ -9,10 +9,12 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.knowledge.kinds import Wraps
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.conditions import argument_of, given_constants, holds_with, rules_out
 from retrofit.survey.counters import increments
 from retrofit.survey.flow import Flow
 from retrofit.survey.holders import WALKS
+from retrofit.survey.index import Index
 from retrofit.survey.names import Variable
 from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.origins import Origin
@@ -42,7 +44,8 @@ def find_thaws(flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
         lets, calls = value is None or holds_with(value, {}), flow.callers(here.scope)
         further: list[_Letting] = []
         if lets:
-            found |= {part.node: f"if {index.source.code(test)}" for part, test in turn.asked_around(here)}
+            asked = [(part, test) for part, test in turn.asked_around(here) if not _frozen_in(index, part, here)]
+            found |= {part.node: f"if {index.source.code(test)}" for part, test in asked}
             further += [(index.statement(call), None) for call in calls if not rules_out(here, call, flow)]
         elif lets is None and turn.decides_from_some_on(here):  # `p.requires_grad = epoch >= 5`
             found[here.node] = index.source.code(here.node).strip()
@@ -130,6 +133,19 @@ class _Trained:
             yield held
         elif isinstance(node, (cst.List, cst.Tuple)):
             yield from (one.value for one in node.elements)
+
+
+def _frozen_in(index: Index, part: Statement, here: Statement) -> bool:
+    """Whether what is let train was frozen before in the same branch, for a validation in between."""
+
+    def walked(one: Statement) -> list[str]:
+        loops = [around.node for around in one.around if isinstance(around.node, cst.For) and part in around.path]
+        return [index.source.code(loop.iter) for loop in loops]
+
+    lets = {b.target for b in index.bound_in(here)}
+    frozen = [b.statement for b in index.bound_in(part) if b.target in lets and dotted(b.value) == "False"]
+    before = [one for one in frozen if one.scope is here.scope and one.order < here.order]
+    return any(walked(one) == walked(here) and not exclude_each_other(one, here) for one in before)
 
 
 def _given(value: cst.BaseExpression, function: Scope, call: cst.Call, flow: Flow) -> cst.BaseExpression | None:

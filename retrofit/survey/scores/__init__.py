@@ -37,7 +37,7 @@ from retrofit.survey.scores.keepers import (
     shown_for,
 )
 from retrofit.survey.scores.kinds import ALWAYS, NOTHING, SEVERAL, Kinds
-from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, is_validation
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.models import measures_the_other
 from retrofit.survey.scores.namesakes import namesakes, told_apart
@@ -45,7 +45,7 @@ from retrofit.survey.scores.site import can_be_brought, comes_with_steps, lacks_
 from retrofit.survey.scores.together import kept_together, tell_together
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
-from retrofit.survey.scores.validation import is_validation, may_be_taken, named_scores
+from retrofit.survey.scores.validation import may_be_taken, named_scores
 from retrofit.survey.scores.values import code_of, in_loop, tells_the_turn, variable_of, whole_of
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop

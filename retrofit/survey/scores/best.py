@@ -24,6 +24,7 @@ from retrofit.survey.nodes import (
     unquoted,
 )
 from retrofit.survey.scopes import Binding, Scope, Statement
+from retrofit.survey.scores.making import is_validation
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
@@ -116,12 +117,14 @@ def tracked_scores(
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
                 named = re.search(r"best|lowest|highest", name) or _best_of_history(best)
-                sense = _saves(index, comparison) if named and root_of(score) in bound and is_score(score) else 0
+                known = root_of(score) in bound
+                told = named and (known or _is_newest(index, score, best)) and is_score(score)
+                sense = _saves(index, comparison) if told else 0
                 if sense:
-                    told = "max" if better * sense > 0 else "min"
+                    direction = "max" if better * sense > 0 else "min"
                     holder = index.source.code(best.args[0].value if _best_of_history(best) else best)
                     saved = _best_of_history(best)
-                    yield Candidate(score, told, evidence, root_of(best), holder, saved, scope)
+                    yield Candidate(score, direction, evidence, root_of(best), holder, saved, scope, outside=not known)
 
 
 def _made_anew(
@@ -329,6 +332,18 @@ def _compared(index: Index, holder: Scope, *methods: str) -> tuple[str, str]:
 def _best_of_history(node: cst.BaseExpression) -> TypeGuard[cst.Call]:
     """Whether an expression is `min(history)` or `max(history)`."""
     return isinstance(node, cst.Call) and dotted(node.func) in ("min", "max") and len(node.args) == 1
+
+
+def _is_newest(index: Index, score: cst.BaseExpression, best: cst.BaseExpression) -> bool:
+    """Whether a value is the newest of the list of which another is the best, and validations alone fill that.
+
+    The list may be an object's, whatever that goes by in the function that fills it.
+    """
+    code = index.source.code(score)
+    history = re.sub(r"\[:-1\]$", "", index.source.code(best.args[0].value)) if _best_of_history(best) else ""
+    part = re.sub(r"^\w+", "", unquoted(code))
+    filled = [b.statement.scope for b in index.appended if re.sub(r"^\w+", "", unquoted(b.target)) == part]
+    return code == f"{history}[-1]" and bool(filled) and all(is_validation(index, one) for one in filled)
 
 
 def _equal_to_best(node: cst.BaseExpression, side: int) -> int:

@@ -21,13 +21,13 @@ from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import begun_anew
 from retrofit.survey.scores.handed_on import best_in, bests_returned
 from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
+from retrofit.survey.scores.making import is_validation
 from retrofit.survey.scores.namesakes import made_of, words_given, words_in_turn
 from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.standins import StandIns
 from retrofit.survey.scores.validation import (
     called_by,
     is_of_optimizer,
-    is_validation,
     runs_with_its_statement,
     validation_functions,
 )

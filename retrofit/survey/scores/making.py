@@ -775,6 +775,16 @@ def _called_object(call: cst.Call) -> str:
     return name if ("." not in name and not hasattr(builtins, name)) or name.startswith("self.") else ""
 
 
+def is_validation(index: Index, function: Scope) -> bool:
+    """Whether a function validates, as its name says, or as it runs without gradients and has no backward pass."""
+    if VALIDATES.search(function.name) is not None:
+        return True
+    at = index.statement(function.node)
+    inside = range(at.order, at.last + 1)
+    trains = any(index.statement(call).order in inside for call, _ in index.method_calls("backward"))
+    return not trains and any(without_gradients(index, part.node) for part in index.statements if part.order in inside)
+
+
 def without_gradients(index: Index, node: cst.CSTNode) -> bool:
     """Whether a statement is `with torch.no_grad():`, or a function with `@torch.no_grad()` on it."""
     marks = node.items if isinstance(node, cst.With) else node.decorators if isinstance(node, cst.FunctionDef) else ()

@@ -21,7 +21,7 @@ from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import led_to_once, outlives, returned_parts
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
 from retrofit.survey.scores.kinds import TEXT, Kinds
-from retrofit.survey.scores.making import TRAINED, Making, without_gradients
+from retrofit.survey.scores.making import TRAINED, Making, is_validation, without_gradients
 from retrofit.survey.scores.namesakes import namesakes
 from retrofit.survey.scores.site import brought
 from retrofit.survey.scores.told import Told, numbers_in
@@ -29,7 +29,6 @@ from retrofit.survey.scores.validation import (
     call_within,
     called_by,
     filled_items,
-    is_validation,
     items_of,
     returned_values,
     validated_variables,

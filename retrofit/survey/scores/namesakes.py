@@ -12,7 +12,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import names_in, unquoted
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores.validation import is_validation
+from retrofit.survey.scores.making import is_validation
 from retrofit.survey.scores.values import in_loop, trains
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.score import Score

@@ -16,7 +16,7 @@ from retrofit.survey.order import leaves_loop
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import reaching_makers
-from retrofit.survey.scores.making import TRAINED, Making, without_gradients
+from retrofit.survey.scores.making import TRAINED, Making, is_validation
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
@@ -79,16 +79,6 @@ def _is_last(index: Index, loop: EpochLoop, call: cst.Call) -> bool:
     here = index.statement(call)
     within = here.path[here.path.index(loop.statement) + 1 :]
     return leaves_loop(here) and not any(isinstance(part.node, (cst.For, cst.While)) for part in within)
-
-
-def is_validation(index: Index, function: Scope) -> bool:
-    """Whether a function validates, as its name says, or as it runs without gradients and has no backward pass."""
-    if VALIDATES.search(function.name) is not None:
-        return True
-    at = index.statement(function.node)
-    inside = range(at.order, at.last + 1)
-    trains = any(index.statement(call).order in inside for call, _ in index.method_calls("backward"))
-    return not trains and any(without_gradients(index, part.node) for part in index.statements if part.order in inside)
 
 
 def validates_there(index: Index, flow: Flow, node: cst.BaseExpression) -> bool:
