@@ -254,7 +254,7 @@ class Sources:
 
     def __init__(self, files: Sequence[Source]) -> None:
         self.files = files
-        self._last = 0
+        self._last, self._numbers = 0, dict[cst.CSTNode, int]()  # the latter of what several files were asked for
         self._bases = [0]
         for file in files:
             self._bases.append(self._bases[-1] + len(file.text) + 1)
@@ -280,8 +280,11 @@ class Sources:
         return self.files[0].module
 
     def _number(self, node: cst.CSTNode) -> int:
-        if not self.files[self._last].holds(node):  # mostly one asks of the same file again
-            self._last = next(number for number, file in enumerate(self.files) if file.holds(node))
+        if not self.files[self._last].holds(node):  # mostly one asks of the same file again, or of the next one
+            if node not in self._numbers:
+                numbers = (*range(self._last + 1, len(self.files)), *range(self._last))
+                self._numbers[node] = next(number for number in numbers if self.files[number].holds(node))
+            self._last = self._numbers[node]
         return self._last
 
     def file(self, node: cst.CSTNode) -> Source:

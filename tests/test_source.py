@@ -13,7 +13,7 @@ import pytest
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from retrofit.errors import UserError
-from retrofit.source import Source, read_source
+from retrofit.source import Source, Sources, read_source
 from retrofit.survey.nodes import children
 from retrofit.text import split_lines
 from tests.helpers import code, refusal_of, source_of
@@ -322,3 +322,15 @@ def test_what_is_below_a_node_is_what_libcst_finds_but_for_signs_and_white_space
         assert telling(children(node)) == below, node
         waiting += below
     assert len({type(node) for node in waiting}) > 70
+
+
+def test_each_file_is_asked_once_whether_a_node_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions that go through the same nodes of hundreds of files again and again took minutes."""
+    files = [source_of(f"a = {number}\n") for number in range(30)]
+    nodes = [file.module.body[0] for file in files]
+    sources, asked = Sources(files), list[object]()
+    holds = Source.holds
+    monkeypatch.setattr(Source, "holds", lambda file, node: asked.append(node) or holds(file, node))
+    for _ in range(20):
+        assert [sources.file(node) for node in (*nodes, *nodes[::-1])] == [*files, *files[::-1]]
+    assert len(asked) <= 20 * 60 + 30 * 30

@@ -5191,6 +5191,27 @@ def test_hint_names_what_is_compared_with_the_best() -> None:
 
 
 @pytest.mark.parametrize(
+    ("end", "taking", "answers"),
+    [
+        ("return acc", "dev = test(0)\ntest(1)", ["--metric dev --mode max or min"]),
+        ("return n, acc", "n, dev = test(0)\ntest(1)", ["--metric dev --mode max or min"]),
+        ("return acc", "test(0)\ntest(1)", []),
+        ("return n, acc", "dev = test(0)\ntest(1)", []),
+        ("return best_acc", "dev = test(0)\ntest(1)", []),
+    ],
+)
+def test_a_hint_that_its_function_returns_is_told_by_what_takes_it(
+    tmp_path: Path, end: str, taking: str, answers: list[str]
+) -> None:
+    """What the question asks for first, its function returning it to the loop, has been done then."""
+    found = keeping(keeper(end=end), taking)
+    assert [answer for _, answer, _ in found.taken] == answers
+    told = [one.message for one in plan_of(tmp_path, script(taking, code(keeper(end=end)))).questions]
+    assert [f"{answer} takes what it returns (line " in told[0] for answer in answers] == [True] * len(answers)
+    assert ("let its function return it" in told[0]) == (not answers)
+
+
+@pytest.mark.parametrize(
     ("epoch", "report"),
     [
         pytest.param(ACC + "if acc > best:\n    best = acc\nprint(acc)", "print(acc)", id="last of the epoch"),

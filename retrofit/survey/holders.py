@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 
 import libcst as cst
 
@@ -100,6 +102,15 @@ def _parts(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Sourc
 def _changes(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Source]:
     """Yield what is added to a list by `+=`, and what a loop goes through by that variable."""
     index = flow.index
+    for target, value in _changed(flow).get(index.source.code(node), ()):
+        if _same(node, scope, target, index.scope_of(target), flow):
+            yield Source(value, index.scope_of(target))
+
+
+@lru_cache(maxsize=1)
+def _changed(flow: Flow) -> dict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]]:
+    """Return by its code what `+=` adds to and what a loop gives, each with the value: asked of every argument."""
+    index, found = flow.index, defaultdict[str, list[tuple[cst.BaseExpression, cst.BaseExpression]]](list)
     loops = [loop.node for loop in index.loops if isinstance(loop.node, cst.For)]
     adding = [
         (one.target, one.value) for one in index.nodes_of(cst.AugAssign) if isinstance(one.operator, cst.AddAssign)
@@ -107,8 +118,8 @@ def _changes(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Sou
     for target, value in [*adding, *((loop.target, loop.iter) for loop in loops)]:
         targets = [one.value for one in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else [target]
         for one in targets:
-            if _same(node, scope, one, index.scope_of(one), flow):
-                yield Source(value, index.scope_of(one))
+            found[index.source.code(one)].append((one, value))
+    return found
 
 
 def _same(node: cst.BaseExpression, scope: Scope, other: cst.BaseExpression, here: Scope, flow: Flow) -> bool:

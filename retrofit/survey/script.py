@@ -70,7 +70,15 @@ from retrofit.survey.repetitions import comprehended, repeats_itself
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.scores import can_be_named, decides, find_hints, find_measures, find_scores, find_silent
+from retrofit.survey.scores import (
+    can_be_named,
+    decides,
+    find_hints,
+    find_measures,
+    find_scores,
+    find_silent,
+    find_taken,
+)
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained
@@ -358,6 +366,8 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
         script.measures = list(dict([*shown, *script.measures]).items())
     else:
         script.hints = shown
+        returned = [(hint, *one) for hint, node in hints for one in find_taken(index, flow, loops, hint, node)]
+        script.taken = [(hint, answer_for(name, ""), place) for hint, name, place in returned if fits(name)]
     if not script.measures:
         aside = {use.statement for library in script.frameworks if library.option for use in library.used}
         found = [one for one in find_trained(index, flow, loops, aside) if fits(one[0])]

@@ -38,7 +38,7 @@ from retrofit.survey.scores.keepers import (
 )
 from retrofit.survey.scores.kinds import ALWAYS, NOTHING, SEVERAL, Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, is_validation
-from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
+from retrofit.survey.scores.measures import find_hints, find_measures, find_silent, find_taken
 from retrofit.survey.scores.models import measures_the_other
 from retrofit.survey.scores.namesakes import namesakes, told_apart
 from retrofit.survey.scores.site import can_be_brought, comes_with_steps, lacks_part, score_site, taken_at
@@ -52,7 +52,16 @@ from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
 from retrofit.survey.sites.score import Score
 
-__all__ = ["can_be_named", "decides", "direction_of", "find_hints", "find_measures", "find_scores", "find_silent"]
+__all__ = [
+    "can_be_named",
+    "decides",
+    "direction_of",
+    "find_hints",
+    "find_measures",
+    "find_scores",
+    "find_silent",
+    "find_taken",
+]
 
 
 def find_scores(

@@ -75,6 +75,21 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, cst.Comp
     return list(found.items())
 
 
+def find_taken(
+    index: Index, flow: Flow, loops: list[EpochLoop], name: str, hint: cst.Comparison
+) -> Iterator[tuple[str, str]]:
+    """Yield (name, place) of what takes, in the epoch loop, the value of a hint that its function returns."""
+    function = index.scope_of(hint)
+    values = index.returned(function) if isinstance(function.node, cst.FunctionDef) else []
+    for loop in loops:
+        for bound in index.bindings:
+            if isinstance(bound.value, cst.Call) and in_loop(index, loop, bound.statement.node):
+                parts = [element_of(one, bound.item) for one in values]
+                returned = any(one is not None and dotted(one) == name for one in parts)
+                if returned and flow.called(bound.value) is function:
+                    yield bound.target, index.place(bound.statement.node, loop.file)
+
+
 def find_silent(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:
     """Return (function, place) of calls in the epoch loop that validate, by names or flags, and give it nothing."""
     found = []

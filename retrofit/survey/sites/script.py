@@ -109,6 +109,7 @@ class Script(Site):
         spawned_numbers: the parameters by which the functions that they start know their process.
         groups: the whole-model wrappers, grouped by the model that they wrap.
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
+        taken: (name, answer, place) of the hints that their functions return, with what takes them in the epoch loop.
         silent: (function, place) of its calls in the epoch loop that validate and of which it takes nothing.
         measures: (expression, place) of what its validation knows and keeps to itself.
         validation: where the epoch loop begins to validate, "" where nothing shows that it does.
@@ -182,6 +183,7 @@ class Script(Site):
     detours: list[Detour] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
+    taken: list[tuple[str, str, str]] = field(default_factory=list)
     silent: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     validation: str = ""
