@@ -330,7 +330,12 @@ def test_each_file_is_asked_once_whether_a_node_is_its_own(monkeypatch: pytest.M
     nodes = [file.module.body[0] for file in files]
     sources, asked = Sources(files), list[object]()
     holds = Source.holds
-    monkeypatch.setattr(Source, "holds", lambda file, node: asked.append(node) or holds(file, node))
+
+    def counted(file: Source, node: cst.CSTNode) -> bool:
+        asked.append(node)
+        return holds(file, node)
+
+    monkeypatch.setattr(Source, "holds", counted)
     for _ in range(20):
         assert [sources.file(node) for node in (*nodes, *nodes[::-1])] == [*files, *files[::-1]]
     assert len(asked) <= 20 * 60 + 30 * 30
