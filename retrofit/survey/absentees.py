@@ -55,4 +55,4 @@ def _kept_away(index: Index, flow: Flow, here: Statement, ways: list[Statement])
 
 def _ends(body: cst.BaseSuite) -> bool:
     last = last_of(body)
-    return isinstance(last, cst.Return) or (last is not None and exits(last))
+    return isinstance(last, cst.Return) or exits(last)

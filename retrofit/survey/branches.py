@@ -131,7 +131,7 @@ def _returns_before(early: Statement, later: Statement) -> bool:
     raised = False  # as far as nothing around it may catch that
     while early.siblings is not later.siblings and early.parent is not None:
         lasts = [last_of(part.node) for part in (early, *early.following)]
-        if any(isinstance(last, cst.Return) or (last is not None and exits(last)) for last in lasts):
+        if any(isinstance(last, cst.Return) or exits(last) for last in lasts):
             return True
         raised = raised or any(isinstance(last, cst.Raise) for last in lasts)
         early = early.parent
@@ -142,4 +142,4 @@ def _returns_before(early: Statement, later: Statement) -> bool:
 def left_before(here: Statement) -> list[cst.If]:
     """Return the `if`s before a statement, in its function, by whose blocks that or the process is left."""
     before = [one.node for one in here.before if isinstance(one.node, cst.If)]
-    return [one for one in before if leaves(one.body) or ((last := last_of(one.body)) is not None and exits(last))]
+    return [one for one in before if leaves(one.body) or exits(last_of(one.body))]

@@ -177,7 +177,7 @@ def leaves_if(statement: Statement) -> cst.BaseExpression | None:
     """Return the condition under which an `if` ends its function: `if testing: return model`; None for none."""
     node = statement.node
     last = last_of(node.body) if isinstance(node, cst.If) else None
-    ends = isinstance(last, (cst.Return, cst.Raise)) or (last is not None and exits(last))
+    ends = isinstance(last, (cst.Return, cst.Raise)) or exits(last)
     return node.test if isinstance(node, cst.If) and ends else None
 
 

@@ -237,7 +237,7 @@ def _constant(node: cst.BaseExpression) -> bool | None:
     return None
 
 
-def exits(node: cst.CSTNode) -> bool:
+def exits(node: cst.CSTNode | None) -> bool:
     """Whether a small statement ends the program by a call: `sys.exit()`."""
     call = node.value if isinstance(node, cst.Expr) else None
     return isinstance(call, cst.Call) and dotted(call.func) in EXITS

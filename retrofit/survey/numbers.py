@@ -371,7 +371,7 @@ def _device(told: ProcessNumber | None) -> str | None:
 def _ends(node: cst.If) -> bool:
     """Whether an `if` ends the program."""
     last = last_of(node.body)
-    return isinstance(last, cst.Raise) or (last is not None and exits(last))
+    return isinstance(last, cst.Raise) or exits(last)
 
 
 def _words(statement: Statement) -> set[str]:

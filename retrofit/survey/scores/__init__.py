@@ -294,8 +294,8 @@ def _merge(scores: dict[tuple[str, Scope | None], Score], loop: EpochLoop, score
     shared = (known.ranks, score.ranks) == ("first", "all") and measured_alike(loop, known, score)
     if here and known.condition and (not score.condition or shared or join_later(loop, known, score)):
         scores[key] = score  # of every epoch, or of all ranks, rather than of some
-    inner = _loops_around(known) - _loops_around(score)
-    if inner and _loops_around(score) <= _loops_around(known) and inner.isdisjoint(loop.training):
+    within, beyond = _loops_around(known), _loops_around(score)
+    if beyond < within and loop.training.isdisjoint(within - beyond):
         scores[key] = score  # of all that an inner loop goes through, rather than of one
 
 

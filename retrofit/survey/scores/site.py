@@ -722,10 +722,8 @@ def _changes(index: Index, flow: Flow, place: Statement, when: str) -> bool:
 
 def _leaves(index: Index, place: Statement) -> bool:
     """Whether a statement, or one in it, ends a loop's turn, a loop, a function or the process."""
-    lasts = [last_of(one.node) for one in index.statements if place in one.path]
-    return any(leaves(part.node) for part in index.statements if place in part.path) or any(
-        exits(last) for last in lasts if last is not None
-    )
+    inside = [one.node for one in index.statements if place in one.path]
+    return any(leaves(node) or exits(last_of(node)) for node in inside)
 
 
 def _does(index: Index, flow: Flow, place: Statement) -> bool:
