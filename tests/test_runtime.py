@@ -6,8 +6,8 @@ so that it also shows when a later version of the library needs it no more.
 """
 
 import argparse
+import ast
 import atexit
-import builtins
 import contextlib
 import copy
 import errno
@@ -2023,7 +2023,24 @@ def test_spawned_processes_know_the_options(tmp_path: Path) -> None:
         assert said == {**known, "initializing": False, "RANK": str(rank)}
 
 
-def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
+# The names that the helper gives to owners of what it changes.
+NAMED_OWNERS = {"_pai_sampler", "_pai_settings"}
+
+
+def assigned_attributes(source: str) -> list[tuple[Any, str]]:
+    """The attributes of others that a file assigns as it is imported, each with its owner."""
+    body = ast.parse(source).body
+    owners: dict[str, Any] = {}
+    for statement in body:
+        names = [ast.unparse(target) for target in statement.targets] if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, (ast.Import, ast.ImportFrom)) or not NAMED_OWNERS.isdisjoint(names):
+            exec(compile(ast.Module([statement], []), "owners", "exec"), owners)
+    targets = [target for statement in body if isinstance(statement, ast.Assign) for target in statement.targets]
+    each = [one for target in targets for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return [(eval(ast.unparse(one.value), owners), one.attr) for one in each if isinstance(one, ast.Attribute)]
+
+
+def keep_what_it_patches(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let torch and the library be after a test what they were before it, where the helper changes them."""
     import safetensors.torch
     import torch
@@ -2033,24 +2050,13 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     loading = [kind for kind in vars(schedulers).values() if "load_state_dict" in getattr(kind, "__dict__", ())]
     of_library = [kind for kind in vars(modules_perforatedai).values() if hasattr(kind, "named_modules")]
     for owner, name in (
-        (atexit, "register"), (os, "chdir"), (sys, "exit"), (torch, "load"), (torch.nn.Module, "load_state_dict"),
-        (torch, "save"), (torch.optim.Optimizer, "__init_subclass__"), (schedulers.LRScheduler, "__init_subclass__"),
-        (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
-        (torch.distributed, "reduce"), (builtins, "input"), (builtins, "exit"), (builtins, "quit"),
-        (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__"),
-        (torch.distributed, "new_group"), (torch.distributed.distributed_c10d, "new_group"),
-        (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
-        (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
-        (modules_perforatedai.PAINeuronModule, "__getstate__"), (modules_perforatedai, "filter_backward"),
-        (utils_perforatedai, "perforate_model"), (utils_perforatedai, "save_net"),
-        (utils_perforatedai, "save_file"), (utils_perforatedai, "load_net"),
-        (safetensors.torch, "serialize_file"), (utils_perforatedai, "load_net_from_dict"),
+        *assigned_attributes(source), (atexit, "register"), (schedulers.OneCycleLR, "step"),
+        (torch.optim.Optimizer, "__init_subclass__"), (schedulers.LRScheduler, "__init_subclass__"),
+        (modules_perforatedai.PAINeuronModule, "forward"), (modules_perforatedai.PAINeuronModule, "__getstate__"),
+        (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"), (safetensors.torch, "serialize_file"),
         (torch._C.PyTorchFileWriter, "__init__"), (torch._C.ScriptModule, "save"),
         (torch._C.ScriptModule, "_save_for_mobile"), (torch._C.ScriptFunction, "save"),
-        (torch.nn.Module, "_named_members"), (torch.nn.Module, "named_children"),
-        (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
-        (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),
-        *((kind, name) for kind in of_library for name in ("named_modules", "register_buffer")),
+        *((kind, "named_modules") for kind in of_library),
         *((kind, "load_state_dict") for kind in loading),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, getattr(owner, name, None), raising=False)
@@ -2068,10 +2074,10 @@ def helper(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
         monkeypatch.delenv(name)
     monkeypatch.delenv("PAI_TESTING_DENDRITE_CAPACITY", raising=False)
     monkeypatch.setattr(sys, "argv", ["train.py"])
-    keep_what_it_patches(monkeypatch)
     file = tmp_path_factory.mktemp("helper") / "pai_distributed.py"
     imports = "from perforatedai import globals_perforatedai as GPA, utils_perforatedai as UPA\n"
     file.write_text(imports + inlining(recipe(), index_of(""))["helper_source"])
+    keep_what_it_patches(file.read_text(), monkeypatch)
     specification = importlib.util.spec_from_file_location("pai_distributed", file)
     assert specification is not None
     assert specification.loader is not None
