@@ -8214,6 +8214,17 @@ FROZEN_MEANWHILE = """if epoch >= rest:
         pytest.param(FROZEN_MEANWHILE.replace("net.p", "net.head.p", 1), True, id="another part frozen"),
         pytest.param(FROZEN_MEANWHILE.replace("    validate(net)", "else:"), True, id="frozen in other turns"),
         pytest.param(
+            FROZEN_MEANWHILE.replace("p.requires_grad = True", "if p.dim() > 1:\n            p.requires_grad = True"),
+            True,
+            id="frozen as a whole, let train in part",
+        ),
+        pytest.param(
+            "if epoch == rest:\n    for p in net.parameters():\n        p.requires_grad = False\n"
+            "        if p.dim() > 1:\n            p.requires_grad = True",
+            True,
+            id="frozen and in part let train at once",
+        ),
+        pytest.param(
             "if epoch == rest:\n    for p in net.parameters():\n        p.requires_grad = False", False, id="freezes"
         ),
     ],

@@ -136,11 +136,14 @@ class _Trained:
 
 
 def _frozen_in(index: Index, part: Statement, here: Statement) -> bool:
-    """Whether what is let train was frozen before in the same branch, for a validation in between."""
+    """Whether all that is let train was frozen before in the same branch, and no more, for a validation in between."""
 
     def walked(one: Statement) -> list[str]:
-        loops = [around.node for around in one.around if isinstance(around.node, cst.For) and part in around.path]
-        return [index.source.code(loop.iter) for loop in loops]
+        inside = [around.node for around in one.around if part in around.path[:-1]]
+        heads = [
+            one.iter if isinstance(one, cst.For) else one.test for one in inside if isinstance(one, (cst.For, cst.If))
+        ]
+        return [index.source.code(head) for head in heads]
 
     lets = {b.target for b in index.bound_in(here)}
     frozen = [b.statement for b in index.bound_in(part) if b.target in lets and dotted(b.value) == "False"]
