@@ -557,14 +557,66 @@ BEGUN
         ("logger = None\nif rank == 0:\n    logger = Logger()", []),
         ("logger = Logger() if rank == 0 else None", []),
         ("logger = None\nlogger = Logger()", ["logger.best"]),
+        ("logger = None\nif quiet:\n    logger = Logger()\nelse:\n    logger = Logger()", ["logger.best"]),
+        ("if rank == 0:\n    logger = Logger()\nelse:\n    logger = None", []),
     ],
-    ids=["of all ranks", "of rank 0", "of rank 0 by an expression", "given anew"],
+    ids=["of all ranks", "of rank 0", "of rank 0 by an expression", "given anew", "on either way", "or none"],
 )
 def test_what_an_object_of_rank_0_alone_keeps_is_not_asked_of_other_ranks(begun: str, kept: list[str]) -> None:
     epoch = "acc = validate(model)\nif rank == 0:\n    logger.log(acc)"
     (score,) = survey_of(
         script(epoch, LOGGER.replace("BEGUN", begun), "if rank == 0:\n    print(logger.best)"), metric="acc", mode="max"
     ).scores
+    assert (score.kept_for_end, score.lost_with_best) == (kept, "" if kept else "self.best")
+
+
+#: An object of the trainer's, which is made once more is known than as the trainer is.
+SET_UP_LATER = """
+class Trainer:
+    def __init__(self, model):
+        self.model, self.logger = model, None
+        BEGUN
+
+    def set_up(self):
+        GUARDself.logger = Logger()
+
+    def fit(self):
+        self.set_up()
+        for epoch in range(10):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = criterion(self.model(x), y)
+                loss.backward()
+                optimizer.step()
+            acc = validate(self.model)
+            self.logger.log(acc)
+        print(self.logger.best)
+
+Trainer(model).fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "guard", "called", "kept"),
+    [
+        ("pass", "", "self.set_up()", ["self.logger.best"]),
+        ("pass", "if rank == 0: ", "self.set_up()", []),
+        ("pass", "", "if rank == 0: self.set_up()", []),
+        ("if rank == 0: self.logger = Logger()", "pass #", "self.set_up()", []),
+        ("self.logger = Logger()", "pass #", "self.set_up()", ["self.logger.best"]),
+    ],
+    ids=["by a method", "by it on rank 0", "by it as rank 0 calls it", "at once on rank 0", "at once"],
+)
+def test_what_a_method_makes_of_none_is_asked_of_all_ranks(
+    begun: str, guard: str, called: str, kept: list[str]
+) -> None:
+    head = script("pass", LOGGER.replace("BEGUN", "")).partition("for epoch in")[0]
+    trainer = (
+        SET_UP_LATER.replace("BEGUN", begun)
+        .replace("GUARD", guard)
+        .replace("        self.set_up()", f"        {called}")
+    )
+    (score,) = survey_of(head + trainer, metric="acc", mode="max").scores
     assert (score.kept_for_end, score.lost_with_best) == (kept, "" if kept else "self.best")
 
 

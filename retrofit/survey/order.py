@@ -275,8 +275,22 @@ def holder_may_be_none(index: Index, flow: Flow, loop: EpochLoop, name: str) -> 
     holder = name.partition("[")[0].rpartition(".")[0]
     begun = first_values(index, flow, loop, holder) if holder else []
     lacking = [b for b in begun if any(dotted(value) == "None" for value in (b.value, *chosen_of(b.value)))]
-    sure = [b.statement.order for b in begun if b not in lacking and _come_first(loop.statement, [b])]
-    return any(b.statement.order > max(sure, default=-1) for b in lacking)
+    made = [b.statement for b in begun if b not in lacking]
+    nodes = {one.node for one in made}
+
+    def made_later(none: Binding) -> bool:
+        """Whether it is made on every way behind the place where it begins as None, or by another function."""
+        here = none.statement
+        behind = [later for part in (here, *here.around) for later in part.following]
+        elsewhere = {one.scope for one in made if one.scope is not here.scope}
+        return any(runs_always(one.node, nodes) for one in behind) or any(
+            runs_always(_body(scope), nodes) and not any(map(chosen, flow.callers(scope))) for scope in elsewhere
+        )
+
+    def chosen(call: cst.Call) -> bool:
+        return any(isinstance(part.node, cst.If) for part in index.statement(call).around)
+
+    return not all(map(made_later, lacking))
 
 
 def may_lack_value(name: str, place: Statement, index: Index) -> bool:
