@@ -50,7 +50,7 @@ _TRAINING = re.compile(
 #: What matters in a file itself. Models and data sets mostly have none of this.
 _RELEVANT = re.compile(
     rb"\bepoch|init_process_group\(|import_module\(|__import__\(|\.eval\(\)|\.train\(False|\bno_grad\b|\binference_mode\b|\bpower\b"
-    rb"|return.*\.parameters\(|\.data\.(?:mul|lerp|copy)_\(|\btorch\.save\(|best"
+    rb"|return.*\.parameters\(|\.data\.(?:mul|lerp|copy)_\(|\btorch\.save\(|best|\.grad\b(?!\()"
 )
 #: What may end at the second start, as what the first wrote is there: a folder made unasked, or a refusal of what is,
 #: of which a condition may ask among others.

@@ -60,6 +60,15 @@ def test_what_changes_weights_by_others_is_read(tmp_path: Path, change: str, fou
     assert modules(tmp_path / "main.py").keys() == found
 
 
+@pytest.mark.parametrize(
+    ("value", "found"), [("one.grad", {"sync"}), ("one.grad.data", {"sync"}), ("torch.autograd.grad(one, two)", set())]
+)
+def test_what_averages_gradients_is_read(tmp_path: Path, value: str, found: set[str]) -> None:
+    sync = f"def average(net):\n    for one in net.parameters():\n        dist.all_reduce({value})\n"
+    write(tmp_path, {"main": "from sync import average\n", "sync": sync})
+    assert modules(tmp_path / "main.py").keys() == found
+
+
 @pytest.mark.parametrize(("test", "found"), [("value > self.best", {"stops"}), ("value > self.limit", set())])
 def test_what_keeps_a_best_is_read(tmp_path: Path, test: str, found: set[str]) -> None:
     """Whatever it says of epochs: what the loop keeps by its answer is that of the best round."""
