@@ -781,6 +781,11 @@ def test_score_that_some_ranks_do_not_make_is_none_there(
         ),
         ("if args.some:\n            {}            log(acc)\n        elif epoch % 4 == 0:\n            {}", True),
         ("if args.some:\n            {}        else:\n            {}", False),
+        (
+            "if args.some:\n            {}            acc = mean(acc)\n"
+            "        elif epoch % 4 == 0:\n            {}            acc = mean(acc)\n",
+            True,
+        ),
     ],
 )
 def test_a_turn_without_a_score_leaves_its_name_the_value_that_the_script_reads(

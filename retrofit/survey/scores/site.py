@@ -349,8 +349,9 @@ def _choice_that_parts(index: Index, here: Statement, makers: list[Statement], n
 
     On the others the script may read the value that it has from an earlier turn, so the name is left to it.
     """
-    made = [b.value for b in index.bound([name], here.scope) if b.statement in makers and b.value is not None]
-    carried = any(mentions(value, [name]) for value in made)  # of the value that it has, as the best so far
+    made = [b for b in index.bound([name], here.scope) if b.statement in makers]
+    first = [b.value for b in made if b.value is not None and not any(one in makers for one in b.statement.preceding)]
+    carried = any(mentions(value, [name]) for value in first)  # of the value that it has, as the best so far
     if not name or carried or not _is_parted(here, makers):
         return None
     choice: cst.CSTNode = here.node
