@@ -42,6 +42,9 @@ def test_collective_that_rank_0_alone_comes_to_is_told(tmp_path: Path, epoch: st
             "if dist.get_rank() == 0:\n    dist.barrier()\nelse:\n    dist.barrier()", DIST, id="in both branches"
         ),
         pytest.param("if dist.get_rank() == 0:\n    dist.all_reduce(loss, group=some)", DIST, id="of some ranks"),
+        pytest.param(
+            "if dist.get_rank() == 0:\n    dist.barrier(some)", f"{DIST}some = dist.new_group([0])\n", id="of a group"
+        ),
         pytest.param("if dist.get_world_size() > 1:\n    dist.all_reduce(loss)", DIST, id="under another condition"),
         pytest.param("pass", REDUCING.replace("dist.all", "if dist.get_rank() == 0: dist.all"), id="called nowhere"),
     ],

@@ -45,9 +45,17 @@ class Collective(RankCall):
         if any(arg.star for arg in self.waits.args):
             return False
         return not any(
-            (arg.keyword is not None and arg.keyword.value == "group") or "group" in self.index.source.code(arg.value)
+            (arg.keyword is not None and arg.keyword.value == "group")
+            or "group" in self.index.source.code(arg.value)
+            or any(
+                self._is_group(origin.node)
+                for origin in self.habits.flow.origins(arg.value, self.index.scope_of(arg.value))
+            )
             for arg in self.waits.args
         )
+
+    def _is_group(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Call) and self.index.qualified(node.func) == "torch.distributed.new_group"
 
     @cached_property
     def alone_at(self) -> str:
