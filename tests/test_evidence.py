@@ -448,6 +448,13 @@ def test_of_two_that_save_their_best_and_are_measured_together_none_is_taken_by_
     assert [score.expression for score in survey_of(script(epoch, "best, least = 0, 9")).scores] == expressions
 
 
+def test_what_is_measured_with_one_of_the_test_data_is_the_score() -> None:
+    epoch = "val_acc, test_acc = evaluate(model)"
+    for name in ("val", "test"):
+        epoch += f'\nif {name}_acc > best_{name}:\n    best_{name} = {name}_acc\n    torch.save(model, "{name}.pt")'
+    assert [score.expression for score in survey_of(script(epoch, "best_val = best_test = 0")).scores] == ["val_acc"]
+
+
 @pytest.mark.parametrize("mean_first", [False, True])
 def test_of_one_name_that_of_all_that_an_inner_loop_goes_through_is_the_score(mean_first: bool) -> None:
     inner = "for i, pair in enumerate(pairs):\n    acc = evaluate(model)\n    accs.append(acc)\n"

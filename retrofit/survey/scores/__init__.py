@@ -327,12 +327,16 @@ def _of_validation(score: Score) -> bool:
 
 
 def _has_peer(index: Index, score: Score, found: list[Score]) -> bool:
-    """Whether a checkpoint is saved by another score as well, measured with this: `val_loss, acc = validate(model)`."""
+    """Whether a checkpoint is saved by another score as well, measured with this: `val_loss, acc = validate(model)`.
+
+    What is measured on the test data is none that could count in its place.
+    """
 
     def makers(one: Score) -> set[Statement]:
         return {b.statement for b in index.bound([variable_of(cst.parse_expression(one.expression))], one.scope)}
 
     others = [one for one in found if one is not score and one.saved and score.saved]
+    others = [one for one in others if not re.search(r"(?<![A-Za-z])[Tt]est(?![a-z])", one.expression)]
     return any(not makers(score).isdisjoint(makers(one)) for one in others)
 
 
