@@ -463,6 +463,16 @@ def test_of_one_name_that_of_all_that_an_inner_loop_goes_through_is_the_score(me
     begun = "accs, each, best = [], [0, 0], 0"
     (score,) = survey_of(script("\n".join([whole, inner] if mean_first else [inner, whole]), begun)).scores
     assert score.evidence.endswith("acc > best")
+    assert not score.last[0]
+
+
+def test_what_is_measured_behind_an_inner_loop_is_no_mean_of_it() -> None:
+    """As on the test data, by the name that the validations of the loop have as well."""
+    inner = "for part in parts:\n    acc = evaluate(model, part)\n    accs.append(acc)\n"
+    inner += "    if acc > best:\n        best = acc"
+    behind = "acc = evaluate(model, test)\nif acc > best_test:\n    best_test = acc"
+    (score,) = survey_of(script(f"{inner}\n{behind}", "accs, best, best_test = [], 0, 0")).scores
+    assert score.evidence.endswith("acc > best")
 
 
 NEWEST = """

@@ -15,7 +15,7 @@ from retrofit.survey.conditions import never_runs
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES, ends_untrained, head
-from retrofit.survey.nodes import names_in, wholes_of
+from retrofit.survey.nodes import mentions, names_in, receiver, wholes_of
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.again import join_later, measured_again, measured_alike
@@ -295,8 +295,25 @@ def _merge(scores: dict[tuple[str, Scope | None], Score], loop: EpochLoop, score
     if here and known.condition and (not score.condition or shared or join_later(loop, known, score)):
         scores[key] = score  # of every epoch, or of all ranks, rather than of some
     within, beyond = _loops_around(known), _loops_around(score)
-    if beyond < within and loop.training.isdisjoint(within - beyond):
+    if beyond < within and loop.training.isdisjoint(within - beyond) and _sums_up(score, within - beyond):
         scores[key] = score  # of all that an inner loop goes through, rather than of one
+
+
+def _sums_up(whole: Score, loops: set[Statement]) -> bool:
+    """Whether a score is made of what inner loops gather of another one that has its name: `accs.append(acc)`."""
+    index, name = whole.index, variable_of(cst.parse_expression(whole.expression))
+    gathered = {
+        variable_of(cst.parse_expression(b.target))
+        for b in (*index.bindings, *index.items, *index.appended)
+        if not loops.isdisjoint(b.statement.path) and b.value is not None and mentions(b.value, [name])
+    }
+    calls = [call for loop in loops for call in index.calls_in(loop) if isinstance(index.parents[call], cst.Expr)]
+    given = [
+        held for call in calls if any(mentions(arg.value, [name]) for arg in call.args) and (held := receiver(call))
+    ]
+    gathered |= {variable_of(held) for held in given}
+    made = [b for b in index.bound([name], whole.scope) if loops.isdisjoint(b.statement.path) and b.value is not None]
+    return any(mentions(b.value, gathered - {name}) for b in made if b.value is not None)
 
 
 def _loops_around(score: Score) -> set[Statement]:
