@@ -418,6 +418,25 @@ def test_a_profiler_registers_its_buffers_on_all_modules(helper: ModuleType, mod
         assert not any("total_ops" in part.state_dict(keep_vars=True) for part in of_library)
 
 
+@pytest.mark.parametrize("which", ["model", "grown"])
+def test_a_function_that_registers_what_does_not_count_comes_to_each_layer_once(
+    request: pytest.FixtureRequest, which: str
+) -> None:
+    import torch
+
+    model = request.getfixturevalue(which)
+
+    def start(module: Any) -> None:
+        if hasattr(module, "weight"):
+            module.weight.data.mul_(2)
+            module.register_buffer("mask", torch.rand_like(module.weight) + 0.5)
+
+    before = model[0].weight.detach().clone()
+    model.apply(start)
+    assert model[0].weight.equal(2 * before)
+    assert model[0].mask is model[0].main_module.mask
+
+
 def test_the_parameters_of_dendrites_have_what_the_script_gives_those_of_the_layers(
     helper: ModuleType, model: Any
 ) -> None:
