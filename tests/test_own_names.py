@@ -265,6 +265,20 @@ def test_the_state_of_a_model_built_anew_is_an_ordinary_one(
     assert list(loaded) == list(own)
 
 
+def test_a_model_built_anew_of_layers_that_wait_for_their_sizes_takes_its_dendrites(
+    helper: ModuleType, grown: Any
+) -> None:
+    import torch
+
+    saved = {name: torch.full_like(value, 0.5) for name, value in grown.state_dict().items()}
+    helper._pai.complete = True
+    block = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(4), torch.nn.ReLU())
+    built = torch.nn.Sequential(torch.nn.Conv1d(3, 3, 1), torch.nn.BatchNorm1d(3), block, torch.nn.Linear(4, 2))
+    built.load_state_dict(saved)
+    loaded = built.state_dict()
+    assert all(loaded[name].equal(value) for name, value in saved.items())
+
+
 def test_a_model_built_anew_tests_one_checkpoint_after_another(
     helper: ModuleType, plain: Any, grown: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

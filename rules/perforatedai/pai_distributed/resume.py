@@ -19,6 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
@@ -62,7 +63,8 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
 
 def _pai_fits(given: dict[str, Any], own: dict[str, Any]) -> bool:
     return given.keys() == own.keys() and all(
-        getattr(given[name], "shape", None) == getattr(value, "shape", None) for name, value in own.items()
+        is_lazy(value) or getattr(given[name], "shape", None) == getattr(value, "shape", None)
+        for name, value in own.items()
     )
 
 
