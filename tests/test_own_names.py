@@ -219,7 +219,10 @@ def test_a_model_built_anew_when_training_is_complete_takes_its_dendrites(
     assert plain(torch.ones(2, 3, 1)).equal(grown(torch.ones(2, 3, 1)))
 
 
-@pytest.mark.parametrize("way", ["name by name", "what it has", "what it has by its keys", "what fits"])
+@pytest.mark.parametrize(
+    "way",
+    ["name by name", "what it has", "what it has by its keys", "what fits", "a copy", "a union", "what it gets"],
+)
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_model_built_anew_takes_them_where_a_script_asks_it_for_their_names(
     helper: ModuleType, plain: Any, grown: Any, way: str, wrapped: bool
@@ -237,6 +240,17 @@ def test_a_model_built_anew_takes_them_where_a_script_asks_it_for_their_names(
     elif way == "what fits":
         fitting = {name: value for name, value in saved.items() if name in own and own[name].shape == value.shape}
         own.update(fitting)
+        built.load_state_dict(own)
+    elif way == "a copy":
+        own = own.copy()
+        own.update({name: value for name, value in saved.items() if name in own})
+        built.load_state_dict(own)
+    elif way == "a union":
+        built.load_state_dict(own | {name: value for name, value in saved.items() if name in own | {}})
+    elif way == "what it gets":
+        for name, value in saved.items():
+            if own.get(name) is not None:
+                own[name] = value
         built.load_state_dict(own)
     else:
         names = own if way == "what it has" else own.keys()
@@ -258,6 +272,9 @@ def test_the_state_of_a_model_built_anew_is_an_ordinary_one(
     with pytest.raises(KeyError, match=r"0\.other"):
         own["0.other"]
     assert own._metadata.keys() >= {"", "0", "2.1"}
+    assert own.get("0.other", 5) == 5
+    assert list(reversed(own.keys())) == list(reversed(own)) == list(own)[::-1]
+    assert own.copy()._metadata == own._metadata
     assert not any("pai_dendrites" in name for name in plain.state_dict())
     torch.save(own, tmp_path / "own.pt")
     loaded = torch.load(tmp_path / "own.pt", weights_only=True)
@@ -277,6 +294,43 @@ def test_a_model_built_anew_of_layers_that_wait_for_their_sizes_takes_its_dendri
     built.load_state_dict(saved)
     loaded = built.state_dict()
     assert all(loaded[name].equal(value) for name, value in saved.items())
+
+
+@pytest.mark.parametrize("grows_by", ["what is loaded", "another state"])
+def test_what_a_script_holds_of_a_model_built_anew_stays_part_of_it(
+    helper: ModuleType, plain: Any, grown: Any, grows_by: str
+) -> None:
+    import torch
+
+    saved = {name: torch.full_like(value, 0.5) for name, value in grown.state_dict().items()}
+    helper._pai.complete = True
+    own, weights = plain.state_dict(), dict(plain.named_parameters())
+    if grows_by == "another state":
+        assert all(name in plain.state_dict() for name in saved)
+    plain.load_state_dict(saved)
+    assert [name for name in saved if name not in own] == []
+    loaded = plain.state_dict()
+    assert all(loaded[name].equal(value) and own[name].equal(value) for name, value in saved.items())
+    weights["0.weight"].data.fill_(6)
+    own["0.bias"].fill_(7)
+    assert plain.state_dict()["0.weight"].unique() == 6
+    assert plain.state_dict()["0.bias"].unique() == 7
+
+
+def test_a_state_has_what_a_script_has_put_into_it_or_taken_out_when_it_grows(
+    helper: ModuleType, plain: Any, grown: Any
+) -> None:
+    import torch
+
+    helper._pai.complete = True
+    own = plain.state_dict()
+    before = {name: value.clone() for name, value in own.items()}
+    own["3.weight"] = torch.ones(9, 4)
+    del own["0.bias"]
+    assert all(name in own for name in grown.state_dict() if "pai_dendrites" in name)
+    assert own["3.weight"].shape == (9, 4)
+    assert "0.bias" not in own
+    assert all(plain.state_dict()[name].equal(value) for name, value in before.items())
 
 
 def test_a_model_built_anew_tests_one_checkpoint_after_another(
