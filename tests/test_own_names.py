@@ -317,6 +317,26 @@ def test_what_a_script_holds_of_a_model_built_anew_stays_part_of_it(
     assert plain.state_dict()["0.bias"].unique() == 7
 
 
+@pytest.mark.parametrize("filled", [True, False])
+def test_a_model_built_anew_takes_its_dendrites_where_a_script_fills_its_parameters(
+    helper: ModuleType, plain: Any, grown: Any, tmp_path: Path, filled: bool
+) -> None:
+    import torch
+
+    helper._pai.complete = True
+    torch.save(grown.state_dict(), tmp_path / "best.pt")
+    saved = torch.load(tmp_path / "best.pt")
+    try:
+        for name, value in (*plain.named_parameters(), *plain.named_buffers()):
+            value.data.copy_(saved[name])
+        plain[3].bias.data += not filled
+        out = plain.eval()(torch.ones(2, 3, 1))
+    finally:
+        helper._pai_watches.pop().remove()
+    assert any("pai_dendrites" in name for name in plain.state_dict()) is filled
+    assert out.allclose(grown.eval()(torch.ones(2, 3, 1))) is filled
+
+
 def test_a_state_has_what_a_script_has_put_into_it_or_taken_out_when_it_grows(
     helper: ModuleType, plain: Any, grown: Any
 ) -> None:

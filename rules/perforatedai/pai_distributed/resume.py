@@ -25,7 +25,7 @@ from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file, _pai_path_of
 from .late import _pai_give_late
-from .layers import _pai_are_equal, _pai_unwrap
+from .layers import _pai_are_equal, _pai_unwrap, own_named_parameters
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
 
@@ -90,6 +90,8 @@ def _pai_as_wrapped(module: torch.nn.Module, state: dict[str, Any]) -> dict[str,
 _pai_load_into = torch.nn.Module.load_state_dict
 # What the script has loaded of files with dendrites, by its identity: it may take only the names that a model has.
 _pai_of_grown: dict[int, "weakref.ref[torch.Tensor]"] = {}
+# The hook that is there once it has loaded one when training is complete.
+_pai_watches: list[Any] = []
 
 
 def _pai_has_dendrites(state: Any) -> bool:
@@ -104,6 +106,8 @@ def _pai_note_dendrites(loaded: Any) -> None:
         if isinstance(part, dict):
             waiting += part.values()
             if _pai_has_dendrites(part):
+                if _pai.complete and not _pai_watches:
+                    _pai_watches.append(torch.nn.modules.module.register_module_forward_pre_hook(_pai_grow_as_filled))
                 tensors = (value for value in part.values() if isinstance(value, torch.Tensor))
                 _pai_of_grown.update({id(value): weakref.ref(value) for value in tensors})
 
@@ -190,6 +194,17 @@ def _pai_grow_as_trained(module: torch.nn.Module, grown: bool, *, as_built: bool
     for name, value in _pai_state_of(module, keep_vars=True).items() if grown and fits else ():
         if isinstance(held := own.get(name), torch.Tensor) and not is_lazy(held):
             value.data = held.data if as_built else held.data.copy_(value.data)
+
+
+def _pai_grow_as_filled(module: torch.nn.Module, _inputs: Any) -> None:
+    """Forward hook: give a model that is built anew its dendrites where the script has filled its parameters alone."""
+    trained = _pai.model
+    if torch.compiler.is_compiling() or trained is None or type(module) is not type(trained) or module is trained:
+        return
+    if any(map(_pai_is_layer, _pai_modules(module))) or not any(map(_pai_is_grown, _pai_modules(trained))):
+        return
+    if _pai_are_equal(dict(own_named_parameters(module)), dict(own_named_parameters(trained))):
+        _pai_grow_as_trained(module, True, as_built=True)
 
 
 class _PaiGrowing(OrderedDict[str, Any]):
