@@ -219,7 +219,10 @@ def test_a_model_built_anew_when_training_is_complete_takes_its_dendrites(
     assert plain(torch.ones(2, 3, 1)).equal(grown(torch.ones(2, 3, 1)))
 
 
-@pytest.mark.parametrize("way", ["name by name", "what it has", "what it has by its keys", "what fits"])
+@pytest.mark.parametrize(
+    "way",
+    ["name by name", "what it has", "what it has by its keys", "what fits", "a copy", "a union", "what it gets"],
+)
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_model_built_anew_takes_them_where_a_script_asks_it_for_their_names(
     helper: ModuleType, plain: Any, grown: Any, way: str, wrapped: bool
@@ -237,6 +240,17 @@ def test_a_model_built_anew_takes_them_where_a_script_asks_it_for_their_names(
     elif way == "what fits":
         fitting = {name: value for name, value in saved.items() if name in own and own[name].shape == value.shape}
         own.update(fitting)
+        built.load_state_dict(own)
+    elif way == "a copy":
+        own = own.copy()
+        own.update({name: value for name, value in saved.items() if name in own})
+        built.load_state_dict(own)
+    elif way == "a union":
+        built.load_state_dict(own | {name: value for name, value in saved.items() if name in own | {}})
+    elif way == "what it gets":
+        for name, value in saved.items():
+            if own.get(name) is not None:
+                own[name] = value
         built.load_state_dict(own)
     else:
         names = own if way == "what it has" else own.keys()
@@ -258,11 +272,85 @@ def test_the_state_of_a_model_built_anew_is_an_ordinary_one(
     with pytest.raises(KeyError, match=r"0\.other"):
         own["0.other"]
     assert own._metadata.keys() >= {"", "0", "2.1"}
+    assert own.get("0.other", 5) == 5
+    assert list(reversed(own.keys())) == list(reversed(own)) == list(own)[::-1]
+    assert own.copy()._metadata == own._metadata
     assert not any("pai_dendrites" in name for name in plain.state_dict())
     torch.save(own, tmp_path / "own.pt")
     loaded = torch.load(tmp_path / "own.pt", weights_only=True)
     assert type(loaded) is type(copy.deepcopy(own)) is OrderedDict
     assert list(loaded) == list(own)
+
+
+def test_a_model_built_anew_of_layers_that_wait_for_their_sizes_takes_its_dendrites(
+    helper: ModuleType, grown: Any
+) -> None:
+    import torch
+
+    saved = {name: torch.full_like(value, 0.5) for name, value in grown.state_dict().items()}
+    helper._pai.complete = True
+    block = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(4), torch.nn.ReLU())
+    built = torch.nn.Sequential(torch.nn.Conv1d(3, 3, 1), torch.nn.BatchNorm1d(3), block, torch.nn.Linear(4, 2))
+    built.load_state_dict(saved)
+    loaded = built.state_dict()
+    assert all(loaded[name].equal(value) for name, value in saved.items())
+
+
+@pytest.mark.parametrize("grows_by", ["what is loaded", "another state"])
+def test_what_a_script_holds_of_a_model_built_anew_stays_part_of_it(
+    helper: ModuleType, plain: Any, grown: Any, grows_by: str
+) -> None:
+    import torch
+
+    saved = {name: torch.full_like(value, 0.5) for name, value in grown.state_dict().items()}
+    helper._pai.complete = True
+    own, weights = plain.state_dict(), dict(plain.named_parameters())
+    if grows_by == "another state":
+        assert all(name in plain.state_dict() for name in saved)
+    plain.load_state_dict(saved)
+    assert [name for name in saved if name not in own] == []
+    loaded = plain.state_dict()
+    assert all(loaded[name].equal(value) and own[name].equal(value) for name, value in saved.items())
+    weights["0.weight"].data.fill_(6)
+    own["0.bias"].fill_(7)
+    assert plain.state_dict()["0.weight"].unique() == 6
+    assert plain.state_dict()["0.bias"].unique() == 7
+
+
+@pytest.mark.parametrize("filled", [True, False])
+def test_a_model_built_anew_takes_its_dendrites_where_a_script_fills_its_parameters(
+    helper: ModuleType, plain: Any, grown: Any, tmp_path: Path, filled: bool
+) -> None:
+    import torch
+
+    helper._pai.complete = True
+    torch.save(grown.state_dict(), tmp_path / "best.pt")
+    saved = torch.load(tmp_path / "best.pt")
+    try:
+        for name, value in (*plain.named_parameters(), *plain.named_buffers()):
+            value.data.copy_(saved[name])
+        plain[3].bias.data += not filled
+        out = plain.eval()(torch.ones(2, 3, 1))
+    finally:
+        helper._pai_watches.pop().remove()
+    assert any("pai_dendrites" in name for name in plain.state_dict()) is filled
+    assert out.allclose(grown.eval()(torch.ones(2, 3, 1))) is filled
+
+
+def test_a_state_has_what_a_script_has_put_into_it_or_taken_out_when_it_grows(
+    helper: ModuleType, plain: Any, grown: Any
+) -> None:
+    import torch
+
+    helper._pai.complete = True
+    own = plain.state_dict()
+    before = {name: value.clone() for name, value in own.items()}
+    own["3.weight"] = torch.ones(9, 4)
+    del own["0.bias"]
+    assert all(name in own for name in grown.state_dict() if "pai_dendrites" in name)
+    assert own["3.weight"].shape == (9, 4)
+    assert "0.bias" not in own
+    assert all(plain.state_dict()[name].equal(value) for name, value in before.items())
 
 
 def test_a_model_built_anew_tests_one_checkpoint_after_another(
@@ -416,6 +504,25 @@ def test_a_profiler_registers_its_buffers_on_all_modules(helper: ModuleType, mod
     assert all(part.total_ops.numel() == 1 for part in of_library)
     with helper._pai_as_library():  # as it saves
         assert not any("total_ops" in part.state_dict(keep_vars=True) for part in of_library)
+
+
+@pytest.mark.parametrize("which", ["model", "grown"])
+def test_a_function_that_registers_what_does_not_count_comes_to_each_layer_once(
+    request: pytest.FixtureRequest, which: str
+) -> None:
+    import torch
+
+    model = request.getfixturevalue(which)
+
+    def start(module: Any) -> None:
+        if hasattr(module, "weight"):
+            module.weight.data.mul_(2)
+            module.register_buffer("mask", torch.rand_like(module.weight) + 0.5)
+
+    before = model[0].weight.detach().clone()
+    model.apply(start)
+    assert model[0].weight.equal(2 * before)
+    assert model[0].mask is model[0].main_module.mask
 
 
 def test_the_parameters_of_dendrites_have_what_the_script_gives_those_of_the_layers(

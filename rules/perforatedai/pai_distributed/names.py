@@ -173,18 +173,19 @@ torch.nn.Module.named_children = _pai_named_children  # type: ignore[method-assi
 def _pai_apply(module: torch.nn.Module, function: Callable[[torch.nn.Module], Any]) -> torch.nn.Module:
     """`apply` of one of the library's own modules, to those that `modules()` gives, the inner ones first.
 
-    One that starts what has a `weight` would start a layer once more, as its wrapper has that too. A profiler, which
-    registers buffers to count in, needs them in all modules (thop 0.1.1).
+    One that starts what has a `weight` would start a layer once more, as its wrapper has that too. A profiler reads the
+    buffers in which it counts, from zero, of all modules (thop 0.1.1).
     """
     parts = list(module.modules())
-    before = {name for part in parts for name in part._buffers}
+    before = {(part, name) for part in parts for name in part._buffers}
     for part in reversed(parts):
         function(part)
-    new = {name for part in parts for name in part._buffers} - before
-    for part in reversed(_pai_modules(module)) if new else ():
+    new = {name: value for part in parts for name, value in part._buffers.items() if (part, name) not in before}
+    counters = {name: value for name, value in new.items() if value is not None and not value.any()}
+    for part in _pai_modules(module) if counters else ():
         if part not in parts:
-            function(part)
-            part._non_persistent_buffers_set.update(new)  # or what is saved would not fit what is loaded
+            part._buffers.update({name: torch.zeros_like(value) for name, value in counters.items()})
+            part._non_persistent_buffers_set.update(counters)  # or what is saved would not fit what is loaded
     return module
 
 

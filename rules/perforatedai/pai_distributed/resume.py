@@ -14,17 +14,18 @@ import os
 import pickle
 import weakref
 from collections import OrderedDict
-from collections.abc import KeysView
+from collections.abc import Iterator, KeysView
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file, _pai_path_of
 from .late import _pai_give_late
-from .layers import _pai_are_equal, _pai_unwrap
+from .layers import _pai_are_equal, _pai_unwrap, own_named_parameters
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
 
@@ -62,7 +63,8 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
 
 def _pai_fits(given: dict[str, Any], own: dict[str, Any]) -> bool:
     return given.keys() == own.keys() and all(
-        getattr(given[name], "shape", None) == getattr(value, "shape", None) for name, value in own.items()
+        is_lazy(value) or getattr(given[name], "shape", None) == getattr(value, "shape", None)
+        for name, value in own.items()
     )
 
 
@@ -88,6 +90,8 @@ def _pai_as_wrapped(module: torch.nn.Module, state: dict[str, Any]) -> dict[str,
 _pai_load_into = torch.nn.Module.load_state_dict
 # What the script has loaded of files with dendrites, by its identity: it may take only the names that a model has.
 _pai_of_grown: dict[int, "weakref.ref[torch.Tensor]"] = {}
+# The hook that is there once it has loaded one when training is complete.
+_pai_watches: list[Any] = []
 
 
 def _pai_has_dendrites(state: Any) -> bool:
@@ -102,6 +106,8 @@ def _pai_note_dendrites(loaded: Any) -> None:
         if isinstance(part, dict):
             waiting += part.values()
             if _pai_has_dendrites(part):
+                if _pai.complete and not _pai_watches:
+                    _pai_watches.append(torch.nn.modules.module.register_module_forward_pre_hook(_pai_grow_as_filled))
                 tensors = (value for value in part.values() if isinstance(value, torch.Tensor))
                 _pai_of_grown.update({id(value): weakref.ref(value) for value in tensors})
 
@@ -158,12 +164,15 @@ def _pai_is_taught(module: torch.nn.Module, plain: dict[str, Any]) -> bool:
 _pai_ungrown: WeakKeyDictionary[torch.nn.Module, dict[str, Any]] = WeakKeyDictionary()
 
 
-def _pai_grow_as_trained(module: torch.nn.Module, grown: bool) -> None:
+def _pai_grow_as_trained(module: torch.nn.Module, grown: bool, *, as_built: bool = False) -> None:
     """Give a model that is built anew when training is complete, as for a test, the dendrites of the trained one.
+
+    What the script holds of its parameters and buffers, as in a state or a list, stays part of it.
 
     Args:
         module: what a checkpoint is to be loaded into.
         grown: whether that has dendrites; for the next one that has none the model is as it was built.
+        as_built: whether its own layers keep what they have; else they have what the trained one's have.
     """
     trained = _pai.model
     while isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
@@ -173,14 +182,29 @@ def _pai_grow_as_trained(module: torch.nn.Module, grown: bool) -> None:
     training, device, built = module.training, _pai_device(module), _pai_ungrown.pop(module, None)
     if built is not None:
         module.__dict__.update(built)
-    plain = {name: value for name, value in trained.state_dict().items() if _pai_layer_of(name) is None}
-    fits = not any(map(_pai_is_layer, _pai_modules(module))) and _pai_fits(plain, module.state_dict())
+    plain = {name: value for name, value in _pai_state_of(trained).items() if _pai_layer_of(name) is None}
+    own = _pai_state_of(module, keep_vars=True)
+    fits = not any(map(_pai_is_layer, _pai_modules(module))) and _pai_fits(plain, own)
     if grown and fits:
         _pai_ungrown[module] = dict(module.__dict__)
         # What is bound to the trained model, such as a method, is bound to this one.
         module.__dict__.update(copy.deepcopy(trained.__dict__, {id(trained): module}))
     if built is not None or (grown and fits):
         module.to(device).train(training)
+    for name, value in _pai_state_of(module, keep_vars=True).items() if grown and fits else ():
+        if isinstance(held := own.get(name), torch.Tensor) and not is_lazy(held):
+            value.data = held.data if as_built else held.data.copy_(value.data)
+
+
+def _pai_grow_as_filled(module: torch.nn.Module, _inputs: Any) -> None:
+    """Forward hook: give a model that is built anew its dendrites where the script has filled its parameters alone."""
+    trained = _pai.model
+    if torch.compiler.is_compiling() or trained is None or type(module) is not type(trained) or module is trained:
+        return
+    if any(map(_pai_is_layer, _pai_modules(module))) or not any(map(_pai_is_grown, _pai_modules(trained))):
+        return
+    if _pai_are_equal(dict(own_named_parameters(module)), dict(own_named_parameters(trained))):
+        _pai_grow_as_trained(module, True, as_built=True)
 
 
 class _PaiGrowing(OrderedDict[str, Any]):
@@ -189,20 +213,17 @@ class _PaiGrowing(OrderedDict[str, Any]):
     So a script does that copies a checkpoint name by name, or leaves out what the model does not have.
     """
 
-    def __init__(self, module: torch.nn.Module, state: Any) -> None:
+    def __init__(self, state: Any = ()) -> None:
         super().__init__(state)
-        self.__dict__.update(getattr(state, "__dict__", {}), _pai_ungrown=module)
+        self.__dict__.update(getattr(state, "__dict__", {}))
 
     def __contains__(self, name: Any) -> bool:
         of_dendrites = isinstance(name, str) and _pai_layer_of(name) is not None
         if of_dendrites and not super().__contains__(name) and "_pai_ungrown" in vars(self):
             module = vars(self).pop("_pai_ungrown")
-            own = {known: value.clone() for known, value in self.items() if isinstance(value, torch.Tensor)}
-            _pai_grow_as_trained(module, True)
-            self.update(_pai_state_of(module))
-            with torch.no_grad():
-                for known, value in own.items():
-                    self[known].copy_(value)
+            if not any(map(_pai_is_layer, _pai_modules(module))):
+                _pai_grow_as_trained(module, True, as_built=True)
+            self.update({one: value for one, value in _pai_state_of(module).items() if _pai_layer_of(one) is not None})
         return super().__contains__(name)
 
     def __missing__(self, name: str) -> Any:
@@ -210,12 +231,23 @@ class _PaiGrowing(OrderedDict[str, Any]):
             return self[name]
         raise KeyError(name)
 
+    def get(self, name: Any, default: Any = None) -> Any:
+        return super().get(name, default) if name in self else default
+
     def keys(self) -> Any:
-        return KeysView(self)
+        return _PaiNames(self)
+
+    def copy(self) -> Any:
+        return _PaiGrowing(self)
 
     def __reduce__(self) -> Any:
         plain = {name: value for name, value in vars(self).items() if name != "_pai_ungrown"}
         return OrderedDict, (), plain, None, iter(self.items())
+
+
+class _PaiNames(KeysView[str]):
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._mapping)  # type: ignore[attr-defined,no-any-return]
 
 
 _pai_state_of = torch.nn.Module.state_dict
@@ -227,7 +259,11 @@ def _pai_state_that_grows(module: torch.nn.Module, *arguments: Any, **keywords: 
     state = _pai_state_of(module, *arguments, **keywords)
     of_part = arguments or keywords or not _pai.complete
     anew = not of_part and type(_pai_unwrap(module)) is type(_pai.model) and _pai_unwrap(module) is not _pai.model
-    return _PaiGrowing(module, state) if anew and not any(map(_pai_is_layer, _pai_modules(module))) else state
+    if not anew or any(map(_pai_is_layer, _pai_modules(module))):
+        return state
+    growing = _PaiGrowing(state)
+    growing.__dict__["_pai_ungrown"] = module
+    return growing
 
 
 torch.nn.Module.state_dict = _pai_state_that_grows  # type: ignore[method-assign]
