@@ -664,6 +664,43 @@ def test_what_is_given_where_an_object_answers_that_the_score_is_better_is_kept(
     assert (score.direction, score.kept_for_end) == ("max", kept)
 
 
+#: A function is given the best so far, and answers whether the score is better by a variable of its own.
+ANSWERS_BY_NAME = """
+def early_stopping(value, best, bad):
+    stop, better = False, BEGUN
+    if TEST:
+        best, bad = value, 0
+        FLAG
+    else:
+        bad += 1
+        stop = bad > 4
+    return best, bad, stop, better
+
+best, bad, when = 0, 0, 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "test", "flag", "asks", "kept"),
+    [
+        pytest.param("False", "value > best", "better = True", "if better:", ["when", "best"], id="set there"),
+        pytest.param("value > best", "better", "pass", "if better:", ["when", "best"], id="asked there"),
+        pytest.param("False", "value > best", "better = True", "if better and rank == 0:", ["when", "best"], id="more"),
+        pytest.param("True", "value > best", "better = True", "if better:", ["best"], id="always"),
+        pytest.param("False", "value > best", "better = bad > 1", "if better:", ["best"], id="something else"),
+        pytest.param("False", "value > best", "better = True", "if stop:", ["best"], id="the other"),
+        pytest.param("False", "value > best", "better = True", "if not better:", ["best"], id="worse"),
+    ],
+)
+def test_so_is_what_a_function_answers_by_a_variable_of_its_own(
+    begun: str, test: str, flag: str, asks: str, kept: list[str]
+) -> None:
+    before = ANSWERS_BY_NAME.replace("BEGUN", begun).replace("TEST", test).replace("FLAG", flag)
+    epoch = f"acc = validate(model)\nbest, bad, stop, better = early_stopping(acc, best, bad)\n{asks}\n    when = epoch"
+    (score,) = survey_of(script(epoch, before, "print(best, when)")).scores
+    assert (score.direction, score.kept_for_end) == ("max", kept)
+
+
 @pytest.mark.parametrize(
     ("test", "loop", "kept"),
     [
