@@ -40,6 +40,38 @@ def test_a_clock_that_ends_a_training_is_found(tmp_path: Path, ended: str, befor
     assert plan_of(tmp_path, text, Options(rounds="planned")).questions == []
 
 
+LIMITED = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--minutes", type=float, default=DEFAULT)
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "test", "optional"),
+    [
+        pytest.param("0", "if args.minutes and time.time() - begun > args.minutes * 60:", True, id="off"),
+        pytest.param("None", "if args.minutes is not None and time.time() > begun + args.minutes:", True, id="none"),
+        pytest.param("0", "if args.minutes > 0:\n    if time.time() - begun > args.minutes:", True, id="around"),
+        pytest.param("9", "if args.minutes and time.time() - begun > args.minutes * 60:", False, id="on"),
+        pytest.param("0", "if args.minutes or time.time() - begun > 60:", False, id="either"),
+        pytest.param("0", "if args.other and time.time() - begun > args.minutes * 60:", False, id="another"),
+    ],
+)
+def test_a_clock_that_an_option_sets_is_told_of_and_not_asked_about(
+    tmp_path: Path, default: str, test: str, optional: bool
+) -> None:
+    text = script(
+        f"{SCORE}{test}\n{' ' * (8 if '    if' in test else 4)}break", BEGUN + LIMITED.replace("DEFAULT", default)
+    )
+    assert [clock.optional for clock in survey_of(text).loops[0].clocks] == [optional]
+    plan = plan_of(tmp_path, text)
+    asked = [one for one in plan.questions if "ends the training by the clock, and" in one.message]
+    told = [one for one in plan.notes if "ends the training by the clock where an option says so" in one.message]
+    assert (len(asked), len(told)) == (not optional, optional)
+
+
 @pytest.mark.parametrize(
     "ended",
     [

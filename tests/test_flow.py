@@ -122,6 +122,51 @@ def test_an_item_of_what_goes_through_a_list_is_that_of_the_list(returned: str, 
     assert index.source.code(origin.node) == made
 
 
+OWN_OBJECT = """
+class Fabric:
+    def launch(self):
+        return self
+
+    def start(self):
+        return self.launch()
+
+    @staticmethod
+    def other(self):
+        return self
+
+    @classmethod
+    def kind(cls):
+        return cls
+
+    def follow(self):
+        here = self.launch()
+        return [here]
+
+    def wrap(self, model):
+        return model
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        pytest.param("Fabric().launch()", "Fabric()", id="made there"),
+        pytest.param("Fabric(2).launch().start()", "Fabric(2)", id="by another method, twice"),
+        pytest.param("begun.launch()", "Fabric(1)", id="by a name"),
+        pytest.param("Fabric().launch().wrap(Net())", "Net()", id="and another method"),
+        pytest.param("Fabric.other(begun)", "Fabric(1)", id="a static method"),
+        pytest.param("Fabric.launch(begun)", "Fabric(1)", id="called on the class"),
+        pytest.param("Fabric.kind()", "Fabric", id="a class method"),
+        pytest.param("Fabric().follow()", "[here]", id="in a list"),
+    ],
+)
+def test_a_method_that_returns_its_own_object_gives_what_it_is_called_on(value: str, made: str) -> None:
+    index = Index(source_of(f"{OWN_OBJECT}begun = Fabric(1)\nfound = {value}\n"))
+    flow = Flow(index)
+    found = {origin for one in flow.origins(cst.Name("found"), index.scope) for origin in flow.inside(one) or [one]}
+    assert [index.source.code(one.node) for one in found] == [made]
+
+
 def test_a_function_that_returns_one_value_or_several_gives_each_its_own() -> None:
     text = """
 def load(net, optimizer=None):

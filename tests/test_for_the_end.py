@@ -716,6 +716,100 @@ def test_what_is_given_where_an_object_answers_that_the_score_is_better_is_kept(
     assert (score.direction, score.kept_for_end) == ("max", kept)
 
 
+#: A function is given the best so far, and answers whether the score is better by a variable of its own.
+ANSWERS_BY_NAME = """
+def early_stopping(value, best, bad):
+    stop, better = False, BEGUN
+    if TEST:
+        best, bad = value, 0
+        FLAG
+    else:
+        bad += 1
+        stop = bad > 4
+    return best, bad, stop, better
+
+best, bad, when = 0, 0, 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "test", "flag", "asks", "kept"),
+    [
+        pytest.param("False", "value > best", "better = True", "if better:", ["when", "best"], id="set there"),
+        pytest.param("value > best", "better", "pass", "if better:", ["when", "best"], id="asked there"),
+        pytest.param("False", "value > best", "better = True", "if better and rank == 0:", ["when", "best"], id="more"),
+        pytest.param("True", "value > best", "better = True", "if better:", ["best"], id="always"),
+        pytest.param("False", "value > best", "better = bad > 1", "if better:", ["best"], id="something else"),
+        pytest.param("False", "value > best", "better = True", "if stop:", ["best"], id="the other"),
+        pytest.param("False", "value > best", "better = True", "if not better:", ["best"], id="worse"),
+    ],
+)
+def test_so_is_what_a_function_answers_by_a_variable_of_its_own(
+    begun: str, test: str, flag: str, asks: str, kept: list[str]
+) -> None:
+    before = ANSWERS_BY_NAME.replace("BEGUN", begun).replace("TEST", test).replace("FLAG", flag)
+    epoch = f"acc = validate(model)\nbest, bad, stop, better = early_stopping(acc, best, bad)\n{asks}\n    when = epoch"
+    (score,) = survey_of(script(epoch, before, "print(best, when)")).scores
+    assert (score.direction, score.kept_for_end) == ("max", kept)
+
+
+#: An object of a dataclass is given a record of several numbers, and keeps the one that is better by one of them.
+RECORDED = """
+from dataclasses import dataclass
+
+@dataclass
+class Skill:
+    rmse: float
+    mae: float
+
+    def better_than(self, other):
+        return other is None or self.rmse < other.rmse
+
+def improved(new, old):
+    return old is None or new.rmse < old.rmse
+
+@dataclass
+class Stopper:
+    patience: int
+    best: Skill | None = None
+    bad: int = 0
+
+    def __call__(self, skill):
+        if ASKED:
+            self.best, self.bad = GIVEN, 0
+        else:
+            self.bad += 1
+        return self.bad > self.patience
+
+def measured(net):
+    return Skill(*validate(net))
+
+stopper = Stopper(5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "kept"),
+    [
+        pytest.param("skill.better_than(self.best)", "skill", True, id="by the record"),
+        pytest.param("improved(skill, self.best)", "skill", True, id="by a function"),
+        pytest.param("self.best is None or skill.rmse < self.best.rmse", "skill", True, id="at once"),
+        pytest.param("self.best is None or skill.mae < self.best.mae", "skill", False, id="by another number"),
+        pytest.param("self.bad > 5", "skill", False, id="by no comparison"),
+        pytest.param("self.best is not None", "skill", False, id="by whether there is one"),
+        pytest.param("improved(skill, self.worst)", "skill", False, id="with another"),
+        pytest.param("skill.better_than(self.best)", "Skill(0, 0)", False, id="another record"),
+    ],
+)
+def test_a_record_that_an_object_keeps_by_one_of_its_numbers_is_the_best_rounds(
+    asked: str, given: str, kept: bool
+) -> None:
+    before = RECORDED.replace("ASKED", asked).replace("GIVEN", given)
+    epoch = "skill = measured(model)\nstop = stopper(skill)"
+    (score,) = survey_of(script(epoch, before, "print(stopper.best)"), metric="skill.rmse", mode="min").scores
+    assert score.kept_for_end == ["stopper.best"] * kept
+
+
 @pytest.mark.parametrize(
     ("test", "loop", "kept"),
     [

@@ -7,21 +7,26 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import MakesTensor, TellsTime
+from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import turns_begun_by
 from retrofit.survey.nodes import children, receiver
-from retrofit.survey.sites.base import Site
-from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.loop import Clock, EpochLoop
 from retrofit.survey.sites.score import Score
 
 #: Functions that make a number of what they are given.
 _NUMBERS = frozenset({"abs", "divmod", "float", "int", "max", "min", "round", "sum"})
 
 
-def find_clocks(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
+def find_clocks(index: Index, flow: Flow, loop: EpochLoop) -> list[Clock]:
     """Return the conditions, of an epoch loop or of what leaves it, that hold at a time of the clock."""
-    return [Site(node=test, index=index) for test in _ending(index, loop) if _tells_time(test, flow)]
+    found = [(node, test) for node, test in _ending(index, loop) if _tells_time(test, flow)]
+    defaults = Defaults(index, flow) if found else None
+    return [
+        Clock(node=test, index=index, optional=defaults is not None and node is not test and defaults.leave_out(node))
+        for node, test in found
+    ]
 
 
 def waits_for_clock(flow: Flow, score: Score) -> bool:
@@ -47,12 +52,12 @@ def _is_timed(test: cst.BaseExpression, flow: Flow) -> bool:
     return _tells_time(test, flow)
 
 
-def _ending(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
-    """Yield the conditions that end an epoch loop."""
+def _ending(index: Index, loop: EpochLoop) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+    """Yield what ends an epoch loop, with the condition under which it does."""
     for node in loop.leaving:
         choice = next((one for one in index.ancestors(node) if isinstance(one, (cst.If, cst.For, cst.While))), None)
         if isinstance(choice, (cst.If, cst.While)):
-            yield choice.test
+            yield node, choice.test
 
 
 def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:

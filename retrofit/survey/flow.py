@@ -256,15 +256,6 @@ class Flow(Origins):
         for (parameter, place), source in zip(places, in_order(plain, scope), strict=False):
             self._sources[(function, parameter)].append(replace(source, place=place))
 
-    def _binds(self, call: cst.Call, method: Scope) -> bool:
-        """Whether what a method is called on is its first parameter, as it is not in `Class.method(net)`."""
-        kinds = decorators(method)
-        if "staticmethod" in kinds or "classmethod" in kinds:
-            return "classmethod" in kinds
-        owner = receiver(call)
-        named = self.defined(owner, self.index.scope_of(call)) if owner is not None and dotted(owner) else None
-        return named is None or named.kind != "class"
-
     def spawns(self, call: cst.Call) -> bool:
         """Whether a call starts processes, and waits for them: it is given a function and its arguments."""
         known = self.index.knowledge.known(StartsProcesses, self.index.qualified(call.func))

@@ -14,7 +14,7 @@ import libcst as cst
 from retrofit.knowledge.kinds import ReturnsArguments, ReturnsModule, Wraps
 from retrofit.survey.displays import chosen_of, item_of, written
 from retrofit.survey.index import Index
-from retrofit.survey.names import Names, Source, Variable
+from retrofit.survey.names import Names, Source, Variable, decorators
 from retrofit.survey.nodes import attribute_asked, dotted, key_of, method_name, receiver
 from retrofit.survey.scopes import Scope
 
@@ -219,6 +219,8 @@ class Origins(Names):
         elif chosen := chosen_of(node):
             for one in chosen:
                 yield from self._trace(one, scope, item, seen)
+        elif (held := self._itself(node, scope)) is not None:
+            yield from self._trace(held, self.index.scope_of(held), item, seen)
         elif isinstance(node, (cst.Name, cst.Attribute)) and (name := dotted(node)) is not None:
             variable = self.variable(name, scope)
             if self._sources.get(variable):
@@ -240,6 +242,27 @@ class Origins(Names):
             yield from passed_on
         else:
             yield Origin(node, item)
+
+    def _itself(self, node: cst.BaseExpression, scope: Scope) -> cst.BaseExpression | None:
+        """Return what a method is called on that gives back its own object, `Fabric().launch()`; else None.
+
+        Where that is the object of another method, it is followed as far as the call of that one is known.
+        """
+        call = self._followed.get(scope)
+        if call is None or scope.holder is None or dotted(node) not in scope.parameters[:1]:
+            return None
+        held, around = receiver(call), self.index.scope_of(call)
+        unknown = dotted(held) == around.own and around not in self._followed
+        return held if self._binds(call, scope) and not unknown else None
+
+    def _binds(self, call: cst.Call, method: Scope) -> bool:
+        """Whether what a method is called on is its first parameter, as it is not in `Class.method(net)`."""
+        kinds = decorators(method)
+        if "staticmethod" in kinds or "classmethod" in kinds:
+            return "classmethod" in kinds
+        owner = receiver(call)
+        named = self.defined(owner, self.index.scope_of(call)) if owner is not None and dotted(owner) else None
+        return named is None or named.kind != "class"
 
     def _trace_variable(self, variable: Variable, seen: set[object], item: int | None = None) -> Iterator[Origin]:
         if (variable, item) in seen:

@@ -32,7 +32,7 @@ def _begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[cst.Bas
 def _parts_begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[cst.BaseExpression | None]:
     """Return what an item, or an attribute that is set anew, has of what is made as a whole: `State(best=0.0)`."""
     holder, keys = parted(name)
-    if not keys and any(b.target == name for b in index.bindings):
+    if not keys and _is_set(index, flow, loop, name):
         holder, _, key = name.rpartition(".")
         keys = [f"'{key}'"]
     keys = [unquoted(key) for key in keys]
@@ -43,6 +43,13 @@ def _parts_begun(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[c
         parts = [_parts_of(index, flow, value) for value in begun if value is not None]
         begun = [part[key] for part in parts if key in part]
     return begun
+
+
+def _is_set(index: Index, flow: Flow, loop: EpochLoop, name: str) -> bool:
+    """Whether something gives a variable or attribute a value, as a method of a dataclass's object does."""
+    variable, last = flow.member(name, loop.scope), name.rpartition(".")[2]
+    alike = [b for b in index.bindings if b.target == name or b.target.endswith(f".{last}")]
+    return any(b.target == name or flow.member(b.target, b.statement.scope) == variable for b in alike)
 
 
 def _parts_of(index: Index, flow: Flow, value: cst.BaseExpression) -> dict[str, cst.BaseExpression | None]:

@@ -269,6 +269,7 @@ def _where_told(
     index: Index, flow: Flow, loop: EpochLoop, keeper: Scope, better: set[Statement]
 ) -> Iterator[Statement]:
     """Yield what the loop runs where the function that keeps the best answers that it is one: `if stop.step(acc)`."""
+    left = [*_flags_left(index, keeper, better)]
     found = [(node.value, index.statement(node)) for node, _ in index.returns if isinstance(node, cst.Return)]
     given = [(value, not better.isdisjoint(at.path)) for value, at in found if at.scope is keeper]
 
@@ -278,13 +279,14 @@ def _where_told(
         if item is not None:
             tuples = [(value.elements, so) for value, so in given if isinstance(value, cst.Tuple)]
             parts = [(one.value, so) for elements, so in tuples for one in elements[item : item + 1]]
-        told = len(parts) == len(given) and {so for _, so in parts} == {True, False}
-        return told and all(dotted(part) == str(so) for part, so in parts)
+        if not parts or len(parts) != len(given):
+            return False
+        by_constants = {so for _, so in parts} == {True, False} and all(dotted(part) == str(so) for part, so in parts)
+        return by_constants or (len({dotted(part) for part, _ in parts}) == 1 and dotted(parts[0][0]) in left)
 
     calls = [call for call in flow.callers(keeper) if loop.statement in index.statement(call).path]
     flags = {b.target for b in index.bindings if b.value in calls and tells(b.item)}
     asked = calls if tells(None) else []
-    left = [*_flags_left(index, keeper, better)]
 
     def says(test: cst.BaseExpression) -> bool:
         answered = mentions(test, flags) or any(one in asked for one in nodes_in(test))
@@ -297,13 +299,13 @@ def _where_told(
 
 
 def _flags_left(index: Index, keeper: Scope, better: set[Statement]) -> Iterator[str]:
-    """Yield the attributes that a function leaves true where the score is better, and false elsewhere.
+    """Yield the names that a function leaves true where the score is better, and false elsewhere: `self.improved`.
 
     It gives them both by constants, or a condition by which it keeps the best itself: `if self.improved: ...`.
     """
     given: dict[str, list[Binding]] = {}
     for b in index.bindings:
-        if b.statement.scope is keeper and "." in b.target:
+        if b.statement.scope is keeper:
             given.setdefault(b.target, []).append(b)
     tests = {one.parent.node.test for one in better if one.parent is not None and isinstance(one.parent.node, cst.If)}
     asked = {dotted(test) for test in tests}

@@ -54,6 +54,8 @@ from retrofit.survey.scores.words import Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.score import KeptScore
 
+_NAMED = (cst.Name, cst.Attribute, cst.Subscript)
+
 
 def kept_scores(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[Candidate], set[Scope]]:
     """Scores of which a function that the loop calls keeps the best: `test(epoch)` with `if acc > best_acc` in it.
@@ -577,7 +579,14 @@ def kept_where_given(flow: Flow, function: Scope, code: str) -> tuple[str, Scope
                 continue
             taken = _as_given(index, keeper, dotted(element_of(b.value, b.item)))
             value = argument_of(keeper, call, taken) if taken in given else None
-            if value is not None and index.source.code(value) == code and _is_compared(flow, b):
+            whole = index.source.code(value) if value is not None else code
+            rest = code.removeprefix(whole)  # of a record that is given whole, `skill` for `skill.rmse`
+            if (
+                value is not None
+                and whole + rest == code
+                and rest[:1] in ("", ".", "[")
+                and _is_compared(flow, b, rest)
+            ):
                 return b.target, keeper
     return "", None
 
@@ -591,17 +600,26 @@ def _as_given(index: Index, keeper: Scope, name: str | None) -> str | None:
     return next((own for one in (*either, *turned) if (own := dotted(one)) in keeper.parameters), name)
 
 
-def _is_compared(flow: Flow, binding: Binding) -> bool:
-    """Whether what gives a variable its value asks first, by names and by functions, how that compares with it."""
+def _is_compared(flow: Flow, binding: Binding, rest: str) -> bool:
+    """Whether what gives a variable its value asks first, by names and by functions, how that compares with it.
+
+    Args:
+        rest: the part of both that is to be compared, such as `.rmse`, "" for all.
+    """
     index, scope = flow.index, binding.statement.scope
-    variable = flow.member(binding.target, scope)
+    same = {flow.member(binding.target, scope)}  # and the parameters of functions that are given it
     waiting: list[cst.CSTNode] = [test for test, _ in index.guards(binding.statement.node)]
     for node in waiting:  # which grows
         for part in nodes_in(node):
+            here = index.scope_of(part)
             if isinstance(part, cst.Comparison) and not isinstance(part.comparisons[0].operator, (cst.Is, cst.IsNot)):
-                if any(flow.member(name, index.scope_of(part)) == variable for name in names_in(part)):
+                named = [unquoted(index.source.code(one)) for one in nodes_in(part) if isinstance(one, _NAMED)]
+                parts = [one.removesuffix(unquoted(rest)) for one in named if one.endswith(unquoted(rest))]
+                if any(flow.member(one, here) in same for one in parts):
                     return True
             elif isinstance(part, cst.Call) and (asked := flow.called(part)) is not None:
+                given = {name: dotted(argument_of(asked, part, name)) for name in asked.parameters}
+                same |= {(asked, name) for name, one in given.items() if one and flow.member(one, here) in same}
                 waiting += [value for value in index.returned(asked) if value not in waiting]
         made = [b.value for b in index.bound([*names_in(node)], index.scope_of(node)) if b.value is not None]
         waiting += [value for value in made if value not in waiting]

@@ -25,6 +25,17 @@ class Backward(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Clock(Site):
+    """A condition under which an epoch loop is left at a time of the clock.
+
+    Attributes:
+        optional: whether it is asked only where an option says otherwise than by default.
+    """
+
+    optional: bool = False
+
+
+@dataclass(eq=False, kw_only=True)
 class Stop(Site):
     """What leaves the epoch loop, or its head's condition, where some ranks may do so and others not.
 
@@ -105,7 +116,7 @@ class EpochLoop(Site):
     leaving: list[cst.CSTNode] = field(default_factory=list)
     takers: list[EpochLoop] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
-    clocks: list[Site] = field(default_factory=list)
+    clocks: list[Clock] = field(default_factory=list)
     shares: list[Site] = field(default_factory=list)
     joins: list[Site] = field(default_factory=list)
     absentees: list[CallSite] = field(default_factory=list)
