@@ -21,7 +21,7 @@ _NUMBERS = frozenset({"abs", "divmod", "float", "int", "max", "min", "round", "s
 
 def find_clocks(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
     """Return the conditions, of an epoch loop or of what leaves it, that hold at a time of the clock."""
-    return [Site(node=test, index=index) for test in _ending(index, loop) if _tells_time(test, flow)]
+    return [Site(node=test, index=index) for test in _ending(index, loop) if tells_time(test, flow)]
 
 
 def waits_for_clock(flow: Flow, score: Score) -> bool:
@@ -44,7 +44,7 @@ def _is_timed(test: cst.BaseExpression, flow: Flow) -> bool:
     if isinstance(test, cst.BooleanOperation):
         parts = [_is_timed(part, flow) for part in (test.left, test.right)]
         return all(parts) if isinstance(test.operator, cst.Or) else any(parts)
-    return _tells_time(test, flow)
+    return tells_time(test, flow)
 
 
 def _ending(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
@@ -55,7 +55,7 @@ def _ending(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
             yield choice.test
 
 
-def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
+def tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
     """Whether an expression is made of the time, by names and by what functions of the project return."""
     index, seen = flow.index, set[tuple[cst.CSTNode, int | None]]()
     waiting: list[tuple[cst.CSTNode, int | None]] = [(test, None)]  # each with the item of it that is meant
