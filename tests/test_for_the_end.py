@@ -1077,3 +1077,51 @@ def test_what_an_object_keeps_with_the_score_that_the_user_names_is_kept(
         text = text.replace(name, code)
     (score,) = survey_of(text, metric="score", mode="max").scores
     assert (score.kept_for_end, score.lost_with_best) == (kept, "")
+
+
+ANEW = (
+    "acc = evaluate(model)\nif epoch == 5:\n    best = 0\nif acc > best:\n    best = acc\n    torch.save(model, path)"
+)
+#: An object that keeps the best, and is told where another stage begins.
+STOPPING = """
+class Keeper:
+    def __init__(self):
+        self.begin()
+
+    def begin(self):
+        self.best = None
+
+    def better(self, acc):
+        if self.best is None or acc > self.best:
+            self.best = acc
+            return True
+        return False
+
+keeper = Keeper()
+"""
+TOLD_STAGE = (
+    "acc = evaluate(model)\nif epoch == 5:\n    keeper.begin()\nif keeper.better(acc):\n    torch.save(model, path)"
+)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "before", "told"),
+    [
+        pytest.param(ANEW, "best = 0", "`best`", id="by the turn's number"),
+        pytest.param(ANEW.replace("epoch == 5", "stage.ends()"), "best = 0", "`best`", id="as something says"),
+        pytest.param(TOLD_STAGE, STOPPING, "`keeper.best`", id="in an object"),
+        pytest.param(ANEW.replace("== 5", "== 0"), "best = 0", "", id="in the first turn"),
+        pytest.param(ANEW, "", "", id="not before that"),
+        pytest.param(ANEW.replace("    best = 0", "    other = 0"), "best = 0", "", id="something else"),
+        pytest.param(ANEW.replace("epoch == 5", "best is None"), "best = None", "", id="where there is none"),
+        pytest.param(TOLD_STAGE.replace("epoch == 5", "epoch == 0"), STOPPING, "", id="an object in the first turn"),
+    ],
+)
+def test_a_best_that_begins_anew_within_the_training_is_told(
+    tmp_path: Path, epoch: str, before: str, told: str
+) -> None:
+    """The tracker goes on comparing: what is measured from there on may be something else."""
+    plan = plan_of(tmp_path, script(epoch, before), Options(metric="acc", mode="max"))
+    notes = [note.message for note in plan.notes if "begins anew within the training" in note.message]
+    assert plan.questions == []
+    assert [note.partition(",")[0] for note in notes] == [told] * bool(told)

@@ -328,6 +328,18 @@ def test_one_gpu_for_all_is_asked_about(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("other", "lone"), [("torch.nn.DataParallel(model)", True), ("model", False)])
+def test_one_process_is_an_answer_where_the_script_may_train_so(tmp_path: Path, other: str, lone: bool) -> None:
+    """What tells the number may be another way's, which a file of settings does not take."""
+    wrapped = f"if several:\n    model = DDP(model, device_ids=[0])\nelse:\n    model = {other}"
+    text = ON_ONE.replace("model = DDP(model, device_ids=[0])", wrapped)
+    (question,) = plan_of(tmp_path, text).questions
+    answer = " Or let one process train on all GPUs, as line 8 does: --launcher python."
+    assert question.message.endswith(f"for `0` (line 6).{answer * lone}")
+    plan = plan_of(tmp_path, text, Options(launcher="python"))
+    assert (plan.questions, plan.script.kind) == ([], "dp" if lone else "ddp")
+
+
 def test_a_process_that_is_to_see_one_gpu_alone_is_asked_about(tmp_path: Path) -> None:
     (question,) = plan_of(tmp_path, ALONE).questions
     assert question.message == (

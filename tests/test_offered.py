@@ -418,3 +418,57 @@ def test_what_stands_in_a_block_of_no_such_library_is_offered() -> None:
     text = HALVED.replace("amp.scale_loss(loss, optimizer)", "scaled(loss)").replace("SHOWN", "pass")
     found = survey_of(text.replace("OTHERWISE", "pass"))
     assert [name for _, name, _ in found.trained] == ["scaled_loss"]
+
+
+#: A validation in a file's function that gives means, and the number of each class.
+OF_EACH_CLASS = """
+def rates(sums):
+    rates_of = []
+    for hits in sums:
+        rates_of.append(hits / 9)
+    return sum(rates_of) / len(rates_of), rates_of
+
+
+def evaluate(model):
+    model.eval()
+    loss, sums = 0, [0, 0]
+    with torch.no_grad():
+        for x, y in val_loader:
+            loss += cost(model(x), y).item()
+            sums[y] += right(model(x), y)
+    mean_acc, every_acc = rates(sums)
+    return loss / 9, mean_acc, every_acc
+"""
+
+
+def test_of_several_values_those_that_are_no_number_are_not_offered(tmp_path: Path) -> None:
+    """Nor is a text in a set, as some log it."""
+    text = script(
+        "val_loss, val_acc, accs = evaluate(model)\nshown = {f'loss {val_loss}'}\nlogging.info(shown)\n"
+        "shown = {'accs'}\nlogging.info(shown)",
+        f"import logging\n{OF_EACH_CLASS}",
+    ).replace("accs", "acc_of_each")
+    (question,) = plan_of(tmp_path, text).questions
+    assert "several values may be the validation score: `val_loss` (line " in question.message
+    assert "`val_acc` (line " in question.message
+    assert "acc_of_each" not in question.message
+    assert "shown" not in question.message
+    one = text.replace("val_loss, val_acc,", "loss_there, _,").replace("val_loss", "loss_there")
+    (question,) = plan_of(tmp_path, one).questions
+    assert "acc_of_each" in question.message  # else nothing would be left to choose
+
+
+@pytest.mark.parametrize(
+    ("made", "offered"),
+    [
+        ("time.time()", ["hits"]),
+        ("datetime.now()", ["hits"]),
+        ("hits / n", ["acc_then"]),
+        ("right(model)", ["hits", "acc_then"]),
+    ],
+)
+def test_a_time_that_a_validation_takes_is_not_offered(made: str, offered: list[str]) -> None:
+    end = f"acc_then = {made}\n    print(total, acc_then)"
+    before = f"import time\nfrom datetime import datetime\n{VALIDATE.replace('BATCH', 'pass').replace('END', end)}"
+    found = survey_of(script("evaluate(model)", before))
+    assert [name for name, _ in found.measures] == offered

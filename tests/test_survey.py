@@ -6556,6 +6556,29 @@ def test_a_function_that_builds_a_model_with_its_layers_builds_another_one_later
             id="into a copy that takes another one's place",
         ),
         pytest.param(
+            "slow = Net()\nslow = copy.deepcopy(model)\nother = slow if args.path else DDP(slow).module\n"
+            "other.load_state_dict(model.state_dict())",
+            "",
+            id="into such a copy by another name",
+        ),
+        pytest.param(
+            "slow = Net()\nslow = Head(slow)\nslow = copy.deepcopy(model)\nother = slow\n"
+            "other.load_state_dict(model.state_dict())",
+            "",
+            id="into a copy that takes the place of what holds another one",
+        ),
+        pytest.param(
+            "slow = Net()\nother = slow\nslow = copy.deepcopy(model)\n"
+            "for a, b in zip(model.parameters(), other.parameters()):\n    b.data = a",
+            "other",
+            id="beside another one that is kept by another name",
+        ),
+        pytest.param(
+            "pair = [Net(), 1]\nslow = pair[0]\npair = 2\nslow.load_state_dict(model.state_dict())",
+            "slow",
+            id="loaded into another one of a list that is gone",
+        ),
+        pytest.param(
             "slow = copy.deepcopy(model) if args.path else copy.deepcopy(model).half()\n"
             "slow.load_state_dict(model.state_dict())",
             "",

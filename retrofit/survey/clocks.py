@@ -21,7 +21,7 @@ _NUMBERS = frozenset({"abs", "divmod", "float", "int", "max", "min", "round", "s
 
 def find_clocks(index: Index, flow: Flow, loop: EpochLoop) -> list[Clock]:
     """Return the conditions, of an epoch loop or of what leaves it, that hold at a time of the clock."""
-    found = [(node, test) for node, test in _ending(index, loop) if _tells_time(test, flow)]
+    found = [(node, test) for node, test in _ending(index, loop) if tells_time(test, flow)]
     defaults = Defaults(index, flow) if found else None
     return [
         Clock(node=test, index=index, optional=defaults is not None and node is not test and defaults.leave_out(node))
@@ -49,7 +49,7 @@ def _is_timed(test: cst.BaseExpression, flow: Flow) -> bool:
     if isinstance(test, cst.BooleanOperation):
         parts = [_is_timed(part, flow) for part in (test.left, test.right)]
         return all(parts) if isinstance(test.operator, cst.Or) else any(parts)
-    return _tells_time(test, flow)
+    return tells_time(test, flow)
 
 
 def _ending(index: Index, loop: EpochLoop) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
@@ -60,7 +60,7 @@ def _ending(index: Index, loop: EpochLoop) -> Iterator[tuple[cst.CSTNode, cst.Ba
             yield node, choice.test
 
 
-def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
+def tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
     """Whether an expression is made of the time, by names and by what functions of the project return."""
     index, seen = flow.index, set[tuple[cst.CSTNode, int | None]]()
     waiting: list[tuple[cst.CSTNode, int | None]] = [(test, None)]  # each with the item of it that is meant

@@ -16,7 +16,7 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, last_name, mentions, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import last_name, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -28,7 +28,7 @@ from retrofit.survey.order import (
     ways_to,
 )
 from retrofit.survey.origins import Origin
-from retrofit.survey.reaching import conditions, reaching_of
+from retrofit.survey.reaching import conditions
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.sites.base import Site
@@ -360,7 +360,7 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> Ite
         wholes = [node for node in operands if not origins.isdisjoint(made[node])]
         wholes = wholes or [node for node in operands if not origins.isdisjoint(flow.closure(made[node]))]
         for whole, other in product(wholes, others):
-            there = [one for one in made[other] if not _is_replaced(one, other, flow)]
+            there = [one for one in made[other] if Holding({one.node}, flow).holds(other)]  # or it is replaced
             anew = [one for one in there if _is_no_copy(one, origins, flow)]
             if anew and made[whole].isdisjoint(made[other]):
                 copy, model = index.source.code(other), models[0].target or index.source.code(whole)
@@ -385,14 +385,6 @@ def _is_no_copy(made: Origin, origins: set[Origin], flow: Flow) -> bool:
     built = [one.node for one in flow.closure({made}) if isinstance(one.node, cst.Call)]
     given = [(arg.value, flow.index.scope_of(one)) for one in built for arg in one.args]
     return bool(built) and all(origins.isdisjoint(flow.deep_origins(*one)) for one in given)
-
-
-def _is_replaced(made: Origin, read: cst.BaseExpression, flow: Flow) -> bool:
-    """Whether the name that gets what is made has another value on every way from there to where it is read."""
-    index = flow.index
-    given, whole = index.statement(made.node), f"{dotted(read)}."
-    names = [one.target for one in index.bound_in(given) if whole.startswith(f"{one.target}.")]
-    return any(reaching_of(flow).replaced(name, given, index.statement(read)) for name in names)
 
 
 def following_by_name(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> Iterator[Told]:

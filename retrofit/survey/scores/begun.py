@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.counters import given_in
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, parted, unquoted
+from retrofit.survey.nodes import dotted, mentions, parted, unquoted
 from retrofit.survey.order import first_values, holder_may_be_none, may_lack_value
 from retrofit.survey.scopes import Scope
 from retrofit.survey.scores.values import in_loop, written_items
@@ -96,6 +97,36 @@ def begins(code: str) -> str:
     except ValueError:
         return ""
     return "max" if number <= 0 else "min" if number >= 1000 else ""
+
+
+def begins_again(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[str, str]:
+    """Return what the epoch loop calls a best so far that begins anew in some turn, and where; "" where none does.
+
+    So it does as another stage begins, which may have another measure. What the first turn does is no such.
+    """
+    name = in_the_loop(index, flow, loop, candidate.holder, candidate.keeper) if candidate.holder else ""
+    if not name or not is_begun(index, flow, loop, name):
+        return "", ""
+    running = called_in(index, flow, loop.statement)
+    for bound in given_in(index, flow, loop.statement, running, name):
+        code = index.source.code(bound.value) if bound.value is not None else ""
+        ways = [one for one in flow.leading(bound.statement) if one.scope in running or loop.statement in one.path]
+        inner = [part for one in ways for part in one.around if part.scope in running or loop.statement in part.path]
+        tests = [part.node.test for part in inner if isinstance(part.node, cst.If)]
+        asks = any(mentions(test, [bound.target]) or is_first_turn(index, loop, test) for test in tests)
+        if tests and not asks and (code == "None" or begins(code)):
+            return name, index.place(bound.statement.node, loop.file)
+    return "", ""
+
+
+def is_first_turn(index: Index, loop: EpochLoop, test: cst.BaseExpression) -> bool:
+    """Whether a condition holds in a loop's first turn alone: `epoch == start` in `range(start, epochs)`."""
+    counting = loop.anchors["range"]
+    if not isinstance(counting, cst.Call) or not isinstance(test, cst.Comparison):
+        return False
+    first = index.source.code(counting.args[0].value) if len(counting.args) > 1 else "0"
+    equal, other = test.comparisons[0].operator, test.comparisons[0].comparator
+    return isinstance(equal, cst.Equal) and {*map(index.source.code, (test.left, other))} == {loop.target, first}
 
 
 def in_the_loop(index: Index, flow: Flow, loop: EpochLoop, holder: str, keeper: Scope | None) -> str:

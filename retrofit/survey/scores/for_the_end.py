@@ -20,7 +20,7 @@ from retrofit.survey.loops import called_in, turns_begun_by
 from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in, wholes_of
 from retrofit.survey.order import first_values, runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
-from retrofit.survey.scores.begun import in_the_loop, is_begun
+from retrofit.survey.scores.begun import in_the_loop, is_begun, is_first_turn
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.handed_on import bests_returned
@@ -333,17 +333,7 @@ def _is_better(
     if isinstance(test, cst.BooleanOperation):
         sides = better(test.left, holds), better(test.right, holds)
         return any(sides) if isinstance(test.operator, cst.And) is holds else all(sides)
-    return holds and (tells(test) or _is_first(index, loop, test))
-
-
-def _is_first(index: Index, loop: EpochLoop, test: cst.BaseExpression) -> bool:
-    """Whether a condition holds in a loop's first turn alone: `epoch == start` in `range(start, epochs)`."""
-    counting = loop.anchors["range"]
-    if not isinstance(counting, cst.Call) or not isinstance(test, cst.Comparison):
-        return False
-    first = index.source.code(counting.args[0].value) if len(counting.args) > 1 else "0"
-    equal, other = test.comparisons[0].operator, test.comparisons[0].comparator
-    return isinstance(equal, cst.Equal) and {*map(index.source.code, (test.left, other))} == {loop.target, first}
+    return holds and (tells(test) or is_first_turn(index, loop, test))
 
 
 def _better_branch(

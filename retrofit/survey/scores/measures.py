@@ -7,6 +7,7 @@ from itertools import chain
 
 import libcst as cst
 
+from retrofit.survey.clocks import tells_time
 from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -125,7 +126,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
         if all(name.endswith("[...]") for name in found):
             kinds = Kinds(index, flow, loop)
             validated = {b.target for b, _ in validated_variables(index, flow, loop) if not kinds.is_mute(b)}
-            told = [one for one in told_values(index, loop, making, validated) if kinds.of(one[1])[0] != TEXT]
+            told = [one for one in told_values(index, loop, making, validated) if not kinds.of(one[1])[0]]
             logged = {name: index.place(node, loop.file) for name, node in told if making.of(node) != TRAINED}
             found = logged or found
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)]
@@ -173,6 +174,9 @@ class _Dropped:
                 known.setdefault(f"{function.name}:{name}", node)
         index, flow, loop = self._index, self._flow, self._loop
         for name, node in known.items():
+            bound = index.bound([name.rpartition(":")[2]], index.scope_of(node))
+            if any(b.value is not None and tells_time(b.value, flow) for b in bound):
+                continue
             site, function = brought(index, flow, loop, name.removesuffix("[...]"), node), index.scope_of(node)
             others = namesakes(index, flow, loop, name, function, site) if site is not None else []
             if site is not None:

@@ -19,6 +19,7 @@ from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turn
 from retrofit.survey.nodes import dotted, exits, last_of, leaves, mentions, names_in, receiver, unquoted, wholes_of
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scores.begun import begins_again
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
 from retrofit.survey.scores.for_the_end import kept_for_end
@@ -139,6 +140,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         item = isinstance(bare_of(candidate.node), cst.Subscript)
         _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
     score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate, ending)
+    score.best_anew = begins_again(index, flow, loop, candidate)
     score.early = [
         end for part in (*early, *ending) if (end := _early_end(score, loop, outer, part, ending)) is not None
     ]

@@ -106,6 +106,7 @@ class Score(Site):
         own: the options that name the epoch's own score then, "" where the loop cannot have it.
         kept_for_end: what the epoch loop calls its best score and what it keeps with that, where it reads that later.
         lost_with_best: the name of what it keeps with that and reads later, but which has no value before the loop.
+        best_anew: what the epoch loop calls its best so far, where that begins anew in some turn, and where; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
         each_step: whether each step of the optimizer in the epoch loop itself has one.
@@ -152,6 +153,7 @@ class Score(Site):
     own: str = ""
     kept_for_end: list[str] = field(default_factory=list)
     lost_with_best: str = ""
+    best_anew: tuple[str, str] = ("", "")
     present: str = ""
     made: str = ""
     each_step: bool = False

@@ -401,6 +401,12 @@ class Script(Site):
         return self.scores[0] if len(self.scores) == 1 else None
 
     @property
+    def candidates(self) -> list[Score]:
+        """The scores of which the user is to choose one: those that are one number each, where there are several."""
+        fit = [score for score in self.scores if not score.unfit[0]]
+        return fit if len(fit) > 1 else self.scores
+
+    @property
     def score_mode(self) -> str:
         """The score's direction, "" where there is no clear one."""
         return self.score.direction if self.score else ""
