@@ -56,3 +56,12 @@ def test_no_other_collective_is_told(tmp_path: Path, epoch: str, before: str) ->
 def test_nor_one_beside_data_parallel(tmp_path: Path) -> None:
     epoch = "if dist.get_rank() == 0:\n    dist.all_reduce(loss)"
     assert told(tmp_path, epoch, DIST, "torch.nn.DataParallel(model)") == []
+
+
+def test_one_that_another_file_keeps_to_rank_0_is_told(tmp_path: Path) -> None:
+    """The condition is no code of the script's own file."""
+    validating = "def evaluate(model):\n    model.eval()\n    return sum(model(x) for x in held)\n"
+    ranked = "    if dist.get_rank() == 0:\n        dist.all"
+    (tmp_path / "parts.py").write_text(validating + REDUCING.replace("    dist.all", ranked))
+    (message,) = told(tmp_path, "mean(loss)", "from parts import evaluate, mean\n")
+    assert "`all_reduce` waits for every rank, but rank 0 alone comes here" in message
