@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import cast
 
-from retrofit.text import NEWLINE, parsed
+from retrofit.text import NEWLINE, nodes_of, parsed
 
 #: A name's 1-based line and 0-based column in bytes, as Python's own parser gives them.
 Place = tuple[int, int]
@@ -167,14 +167,14 @@ def unassigned_names(text: str, names: Collection[str], new: Collection[int] | N
     tree = parsed(text)
     told = _places(text, new or ())
     breaks = None if new is None else frozenset(_breaks_of(tree, told))
-    asked = [one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in names]
+    asked = [one for one in nodes_of(tree) if isinstance(one, ast.Name) and one.id in names]
     read = {_place(one): one.id for one in asked if isinstance(one.ctx, ast.Load)}
     return {read[place] for place in _Scope(tree, frozenset(read), (), breaks).faults()}
 
 
 def _breaks_of(tree: ast.Module, told: Collection[Place]) -> Iterator[ast.Break]:
     """Yield each `break` right under an `if` whose condition has one of some names."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.If):
             names = [one for one in ast.walk(node.test) if isinstance(one, ast.Name)]
             yield from (
@@ -248,7 +248,7 @@ class _Scope:
         module = isinstance(self._node, ast.Module)
         given = {"*"} if module and self._starred else set()
         if module:  # what some function gives a value, the others may read
-            given.update(*(one.names for one in ast.walk(self._node) if isinstance(one, ast.Global)))
+            given.update(*(one.names for one in nodes_of(self._node) if isinstance(one, ast.Global)))
         around = self._outer if isinstance(self._node, ast.ClassDef) else (self._names | given, *self._outer)
         for inner in self._inner:
             reads = frozenset(one for one in self._reads if inner.lineno <= one[0] <= (inner.end_lineno or 0))

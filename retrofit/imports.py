@@ -13,7 +13,7 @@ from retrofit.late_imports import MAY_IMPORT_LATE, written_names
 from retrofit.paths import added_folders
 from retrofit.root import holds_more, project_root
 from retrofit.source import Source
-from retrofit.text import tree_of
+from retrofit.text import nodes_of, tree_of
 
 #: What answers for names that a package has not imported.
 _LENDS = re.compile(rb"\b__getattr__\b|\bsys\.modules\b")
@@ -155,7 +155,7 @@ def lacking(
             of is a package of the project.
     """
     tree = tree_of(data)
-    tries = [one for one in ast.walk(tree) if isinstance(one, ast.Try | ast.With)] if tree else []
+    tries = [one for one in nodes_of(tree) if isinstance(one, (ast.Try, ast.With))] if tree else []
     tried = {id(part) for one in tries for part in ast.walk(one)}
     within: dict[str, set[Path]] = {}
     for one, (file, _) in own.items():
@@ -206,7 +206,7 @@ def names_asked(path: Path, name: str, data: bytes, packages: Collection[str]) -
         full = f"{module}.{member}" if member else module if alias != module.partition(".")[0] else alias
         if any(one == full or one.startswith(f"{full}.") for one in packages):
             known[alias] = full
-    nodes = [one for one in ast.walk(tree) if isinstance(one, (ast.Name, ast.Attribute))] if tree and known else []
+    nodes = [one for one in nodes_of(tree) if isinstance(one, (ast.Name, ast.Attribute))] if tree and known else []
     inner = {id(one.value) for one in nodes if isinstance(one, ast.Attribute)}
     used = (ast.unparse(one).partition(".") for one in nodes if id(one) not in inner)
     return {f"{known[first]}.{rest or '*'}" for first, _, rest in used if first in known}

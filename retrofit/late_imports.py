@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from retrofit.reading import files_below, read_file
+from retrofit.text import nodes_of
 
 #: What a file holds that may import by such a name, for most files are not even parsed for it.
 MAY_IMPORT_LATE = re.compile(rb"\b(?:import_module|__import__|instantiate)\s*\(")
@@ -49,7 +50,7 @@ def made_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[Made
         module: its own full name, "" for the entry script.
         is_package: whether it is a package's `__init__.py`.
     """
-    repeated = (node for node in ast.walk(tree) if isinstance(node, (ast.For, *_COMPREHENSIONS)))
+    repeated = (node for node in nodes_of(tree) if isinstance(node, (ast.For, *_COMPREHENSIONS)))
     each = {part for node in repeated for part in ast.walk(node)}
     for call, parts in _named(tree, module, is_package):
         if None in parts:
@@ -72,13 +73,13 @@ def written_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[s
 def _named(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[ast.Call, list[str | None]]]:
     """Yield the calls that import modules when a file runs, with the pieces of the names, their packages in full."""
     values: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     values.setdefault(target.id, []).append(node.value)
     known = {name: given[0] for name, given in values.items() if len(given) == 1}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if not isinstance(node, ast.Call) or not node.args:
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -92,7 +93,7 @@ def _named(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[as
 
 def told_own_name(tree: ast.Module) -> Iterator[str]:
     """Yield the names of the functions to which a package gives its own, as one that imports all of its modules."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call) and any(isinstance(one, ast.Name) and one.id == "__name__" for one in node.args):
             yield node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from retrofit.text import nodes_of
+
 #: Functions and methods that leave a path what it is, as far as it is known here.
 _SAME = frozenset(
     {"abspath", "realpath", "normpath", "resolve", "absolute", "as_posix", "fspath", "str", "Path", "PurePath"}
@@ -26,13 +28,12 @@ def added_folders(path: Path, tree: ast.Module) -> Iterator[Path]:
         path: the file.
         tree: what it holds.
     """
-    known = _Known(path, tree)
-    for node in ast.walk(tree):
-        for added in _added(node):
-            for found in known.values(added, frozenset()):
-                folder = Path(os.path.normpath(path.parent / found))
-                if folder.is_dir():
-                    yield folder
+    every = [added for node in nodes_of(tree) for added in _added(node)]
+    known = _Known(path, tree) if every else None
+    for found in (one for added in every if known is not None for one in known.values(added, frozenset())):
+        folder = Path(os.path.normpath(path.parent / found))
+        if folder.is_dir():
+            yield folder
 
 
 def leaves_out(tree: ast.Module) -> bool:
@@ -43,7 +44,7 @@ def leaves_out(tree: ast.Module) -> bool:
     Args:
         tree: what the file holds.
     """
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Assign) and any(map(_begins, node.targets)):
             parts = {one.value for one in ast.walk(node.value) if isinstance(one, ast.Subscript)}
             found = (one for one in ast.walk(node.value) if isinstance(one, ast.expr) and one not in parts)
@@ -105,8 +106,8 @@ class _Known:
         self._path = path
         self._asked = 0
         self._given: dict[str, list[ast.expr]] = defaultdict(list)
-        functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-        for node in ast.walk(tree):
+        functions = {node.name: node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef)}
+        for node in nodes_of(tree):
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     if isinstance(target, ast.Name):

@@ -20,7 +20,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.order import always_leaves
 from retrofit.survey.scopes import File, Statement
-from retrofit.text import comments, parsed, split_lines
+from retrofit.text import comments, nodes_of, parsed, split_lines
 
 #: The kinds of edits after which code that was there may run no longer.
 _TAKING = ("replace", "guard", "remove", "take-out")
@@ -162,7 +162,7 @@ def _losing(
 
 def _leaves_loop(text: str) -> bool:
     """Whether new code leaves the loop around its place."""
-    return any(isinstance(node, ast.Break) for node in ast.walk(parsed(text)))
+    return any(isinstance(node, ast.Break) for node in nodes_of(parsed(text)))
 
 
 def _reads_anyway(index: Index, name: str, edit: Edit) -> bool:

@@ -9,7 +9,7 @@ import re
 import sys
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO, StringIO
@@ -75,6 +75,23 @@ def parsed(text: str | bytes) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text)
+
+
+@lru_cache(maxsize=8)
+def nodes_of(tree: ast.AST) -> Sequence[ast.AST]:
+    """Return all nodes of a tree that `parsed` gives, in the order of `ast.walk`, at a fraction of what that takes.
+
+    They are kept as the trees are, of which a dozen questions each go through all.
+    """
+    found = [tree]
+    for node in found:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if value.__class__ is list:
+                found += [one for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found
 
 
 def tree_of(text: str | bytes) -> ast.Module | None:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.errors import EngineError
 from retrofit.source import Source
-from retrofit.text import parsed
+from retrofit.text import nodes_of, parsed
 
 
 def unfolded(source: Source, crowded: Collection[cst.CSTNode]) -> Source:
@@ -31,7 +31,7 @@ def unfolded(source: Source, crowded: Collection[cst.CSTNode]) -> Source:
         raise EngineError(f"{source.shown}: its statements would mean something else on lines of their own")
     lines = {
         after.lineno: source.told(before.lineno)
-        for before, after in zip(ast.walk(old), ast.walk(new), strict=True)
+        for before, after in zip(nodes_of(old), nodes_of(new), strict=True)
         if isinstance(before, (ast.stmt, ast.expr)) and isinstance(after, (ast.stmt, ast.expr))
     }
     return source.relaid(changed.code, lines)

@@ -13,7 +13,7 @@ from retrofit.edits import Edit
 from retrofit.rewrite import rewriting
 from retrofit.survey.scopes import File, Statement
 from retrofit.survey.sites.script import Script
-from retrofit.text import decode, parsed
+from retrofit.text import decode, nodes_of, parsed
 
 
 def unused_imports(
@@ -54,7 +54,7 @@ def unused_imports(
 def _used(text: str) -> set[str]:
     """Return the names that are used in a text, those included that stand in an annotation or alone as a text."""
     found = set()
-    for node in ast.walk(parsed(text)):
+    for node in nodes_of(parsed(text)):
         if isinstance(node, ast.Name):
             found.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import codecs
 import sys
 from collections.abc import Sequence
@@ -12,10 +13,11 @@ import libcst as cst
 import pytest
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
+import retrofit.text
 from retrofit.errors import UserError
 from retrofit.source import Source, Sources, read_source
 from retrofit.survey.nodes import children
-from retrofit.text import split_lines
+from retrofit.text import parsed, split_lines
 from tests.helpers import code, refusal_of, source_of
 
 SAMPLE = code('''
@@ -339,3 +341,11 @@ def test_each_file_is_asked_once_whether_a_node_is_its_own(monkeypatch: pytest.M
     for _ in range(20):
         assert [sources.file(node) for node in (*nodes, *nodes[::-1])] == [*files, *files[::-1]]
     assert len(asked) <= 20 * 60 + 30 * 30
+
+
+def test_the_nodes_of_pythons_tree_are_those_that_it_gives_itself_and_are_listed_once() -> None:
+    """Each file of the engine has its shapes; a text that is asked about again gives the same list."""
+    for path in sorted(Path(retrofit.__file__).parent.glob("*.py")):
+        text = path.read_text("utf-8")
+        assert [*retrofit.text.nodes_of(parsed(text))] == [*ast.walk(parsed(text))]
+        assert retrofit.text.nodes_of(parsed(text)) is retrofit.text.nodes_of(parsed(text))

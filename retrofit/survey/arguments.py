@@ -208,7 +208,8 @@ def find_rank_flags(index: Index) -> list[CallSite]:
     """Return absl's flags of that name, where nothing reads the number that launchers give in the environment."""
     calls = [call for call in index.calls if index.qualified(call.func).startswith("absl.flags.DEFINE_")]
     named = [call for call in calls if "local_rank" in spellings(call)]
-    return [] if "LOCAL_RANK" in index.source.words() else [CallSite(node=call, index=index) for call in named]
+    read = bool(named) and "LOCAL_RANK" in index.source.words()
+    return [] if read else [CallSite(node=call, index=index) for call in named]
 
 
 def _meant(index: Index, flow: Flow, call: cst.Call) -> Set[Origin]:
