@@ -202,6 +202,26 @@ def test_what_another_branch_beside_an_elif_gives_is_not_kept_with_the_best() ->
     assert score.kept_for_end == ["best", "when"]
 
 
+@pytest.mark.parametrize(
+    ("tie", "given", "kept"),
+    [
+        pytest.param("acc == best", "when = epoch", ["best", "when"], id="a tie"),
+        pytest.param("best == acc and epoch % 2", "when = epoch", ["best", "when"], id="some ties"),
+        pytest.param("acc == best", "ties += 1", ["best", "ties", "when"], id="a count of them"),
+        pytest.param("acc > best / 2", "when = epoch", ["best"], id="a near miss"),
+        pytest.param("epoch == 5", "when = epoch", ["best"], id="some turn"),
+        pytest.param("acc != best", "when = epoch", ["best"], id="no tie"),
+    ],
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_what_a_tie_with_the_best_gives_is_kept_with_it(tie: str, given: str, kept: list[str], first: bool) -> None:
+    better = "acc > best", "best, when = acc, epoch"
+    one, other = ((tie, given), better) if first else (better, (tie, given))
+    epoch = f"acc = validate(model)\nif {one[0]}:\n    {one[1]}\nelif {other[0]}:\n    {other[1]}"
+    (score,) = survey_of(script(epoch, "best, when, ties = 0, 0, 0", "print(best, when, ties)"), "acc", "max").scores
+    assert score.kept_for_end == kept
+
+
 OF_EITHER = """
 acc, loss = validate(model)
 if by == "acc":

@@ -16,7 +16,7 @@ from retrofit.survey.conditions import argument_of
 from retrofit.survey.counters import given_in
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, turns_begun_by
+from retrofit.survey.loops import called_in, conjuncts, turns_begun_by
 from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in, wholes_of
 from retrofit.survey.order import first_values, runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
@@ -344,13 +344,18 @@ def _better_branch(
     guards: list[Statement],
 ) -> Iterator[Statement]:
     """Yield the branches of an `if` that give the best, else the one that is surely taken for a better score."""
-    node = part.node
+    node: cst.CSTNode | None = part.node
     assert isinstance(node, cst.If)
     first = index.statements_in(node.body)
     other = [one for one in index.statements if one.parent is part and one not in first]
     if given:
         giving = [one for one in (*first, *other) if any(one in g.path for g in given)]
         yield from (one for one in (*first, *other) if any(one in g.siblings for g in giving))
+        while isinstance(node, cst.If):  # and those of a tie, `elif acc == best`
+            asked = [one for one in conjuncts(node.test) if isinstance(one, cst.Comparison)]
+            tied = [one for one in asked if isinstance(one.comparisons[0].operator, cst.Equal)]
+            yield from index.statements_in(node.body) if any(better(one, True) for one in tied) else []
+            node = node.orelse
     elif not any(part in goes_on.path for goes_on in guards):
         yield from first if better(node.test, True) else other if better(node.test, False) else []
 
