@@ -83,6 +83,27 @@ REACHED = {
     "by a name": settings("'None'", "for name, value in given.items():\n    setattr(config.part, name, value)"),
     "by all names": settings("'None'\n        self.__dict__.update(known)"),
     "by its names": settings("'None'", "vars(config.part).update(given)"),
+    "by a parser's own default": {
+        "used": f"if args.amp:\n    {USED}",
+        "option": "'--amp', action='store_true')\n    parser.set_defaults(amp=True",
+    },
+    "by a parser's defaults from a file": {
+        "used": f"if args.amp:\n    {USED}",
+        "option": "'--amp', action='store_true')\n    parser.set_defaults(**load('run.yaml')",
+    },
+    "by options that a file sets": {
+        "used": f"for name, value in load().items():\n    setattr(args, name, value)\nif args.amp:\n    {USED}",
+        "option": "'--amp', action='store_true'",
+    },
+    "by options that a file sets together": {
+        "used": "vars(args).update(load())\nmodel = prepared(args, model)",
+        "option": "'--amp', action='store_true'",
+        "before": f"def prepared(given, model):\n    if given.amp:\n        {USED}\n    return model\n",
+    },
+    "by an option that is set by its name": {
+        "used": f"setattr(args, 'amp', True)\nif args.amp:\n    {USED}",
+        "option": "'--amp', action='store_true'",
+    },
 }
 
 
@@ -118,6 +139,14 @@ ASKED_FOR = {
     "off where nothing is set": settings("known.get('amp', 'None')"),
     "off as another name is set": settings("'None'", "setattr(config.part, 'rate', 1)\nsetattr(model, name, 1)"),
     "off as it is written down": settings("{'amp': 'None'}.get('amp', 'None')"),
+    "off as other options are set": {
+        "used": f"setattr(args, 'rate', 1)\nvars(model).update(load())\nif args.amp:\n    {USED}",
+        "option": "'--amp', action='store_true')\n    parser.set_defaults(rate=1",
+    },
+    "off by a parser's own default": {
+        "used": f"if args.amp:\n    {USED}",
+        "option": "'--amp', action='store_true')\n    parser.set_defaults(amp=False",
+    },
     "by a function": {
         "used": "if args.amp:\n    model = prepared(model)",
         "option": "'--amp', action='store_true'",

@@ -23,7 +23,7 @@ from retrofit.survey.loops import conjuncts
 from retrofit.survey.nodes import COMPARING, argument, dotted, last_name, method_name, names_in, receiver, unquoted
 from retrofit.survey.parameters import default_of
 from retrofit.survey.scopes import Scope, Statement
-from retrofit.survey.settings import given_elsewhere
+from retrofit.survey.settings import given_elsewhere, set_by_name
 
 #: The values that an expression may have; None where they cannot be told.
 _Values = list[object] | None
@@ -65,6 +65,8 @@ class Defaults:
             self._add_known(call, self._adding[index.qualified(call.func)])
         for call, _ in index.method_calls("add_argument"):  # whose defaults may be settings
             self._add_option(call)
+        for call, _ in index.method_calls("set_defaults"):
+            self._add_defaults(call)
 
     def _add_known(self, call: cst.Call, known: AddsOption) -> None:
         """Take in an option of a library that reads the command line itself."""
@@ -100,6 +102,14 @@ class Defaults:
                 default = None  # argparse makes something else of the text
         for name in read_as(call):
             self._options[name].append(default if self._known else None)
+
+    def _add_defaults(self, call: cst.Call) -> None:
+        """Take in what a parser has for defaults beside those of its options, as all that a file says."""
+        for arg in call.args:
+            plain = self._known and arg.keyword is not None
+            default = self._values(arg.value, self._index.scope_of(call), frozenset()) if plain else None
+            for name in [arg.keyword.value] if arg.keyword is not None else [*self._options]:
+                self._options[name].append(default)
 
     def values(self, node: cst.BaseExpression) -> list[object]:
         """Return what an expression may be by default, nothing where that cannot be told."""
@@ -210,7 +220,7 @@ class Defaults:
         sources += given_elsewhere(self._flow, name, scope) if self._known else []
         sources = [b for b in sources if not self.leave_out(b.statement.node)]
         holder, _, last = name.rpartition(".")
-        option = [*self._options.get(last, [])] if holder else []
+        option = self._given_by_default(holder, last, scope) if holder else []
         if holder not in ("", "self") and last in self._settings:
             option.append(self._configured(holder, last))
         if not all(any(self._index.guards(b.statement.node)) for b in sources):
@@ -222,6 +232,13 @@ class Defaults:
         if not found or any(values is None for values in found):
             return None
         return [value for values in found for value in values or ()]
+
+    def _given_by_default(self, holder: str, option: str, scope: Scope) -> list[_Values]:
+        """Return the defaults of an option, and None where code may set it by a string, as what a file says."""
+        found = [*self._options.get(option, [])]
+        given = [self._flow.deep_origins(held, here) for held, here in set_by_name(self._index, option) if found]
+        made = self._flow.deep_origins(cst.parse_expression(holder), scope) if given else set()
+        return found if all(made.isdisjoint(one) for one in given) else [*found, None]
 
     def _configured(self, holder: str, key: str) -> _Values:
         """Return what files of settings say of a key of an object, None where code may give it a value as well."""

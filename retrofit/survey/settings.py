@@ -29,7 +29,7 @@ def given_elsewhere(flow: Flow, name: str, scope: Scope) -> list[Binding]:
 
 def is_set_by_name(flow: Flow, attribute: str, holder: Scope) -> bool:
     """Whether objects of a class of the project, the last of its bases, may get an attribute by a string."""
-    found = _set_by_name(flow.index, attribute)
+    found = set_by_name(flow.index, attribute)
     return any(holder in _classes_of(flow, dotted(held) or "", scope) for held, scope in found)
 
 
@@ -73,7 +73,7 @@ def calls_by_name(
             yield call, whole, None, call.args[0].value
 
 
-def _set_by_name(index: Index, attribute: str) -> Iterator[tuple[cst.BaseExpression, Scope]]:
+def set_by_name(index: Index, attribute: str) -> Iterator[tuple[cst.BaseExpression, Scope]]:
     """Yield the objects that may get an attribute by a string."""
     for call, held, name, _ in calls_by_name(index):
         if not (isinstance(name, cst.SimpleString) and name.evaluated_value != attribute):
