@@ -252,8 +252,7 @@ class Evaluator:
         if self._seen is None or self._seen.index is not script.index:
             from retrofit.habits.file import TrainingFile
 
-            recipe, source = self._recipe, script.index.entry.source
-            self._seen = TrainingFile(source, recipe.history, flow=script.flow)
+            self._seen = TrainingFile(script.index, self._recipe.history, flow=script.flow)
         return self._seen
 
     def _names_at(self, site: Site, script: Script, shared: Mapping[str, object]) -> dict[str, object]:

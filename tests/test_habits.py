@@ -15,7 +15,7 @@ from retrofit.habits.file import TrainingFile
 from retrofit.rules import Example, Rule, load_recipe
 from retrofit.rules_folder import known_rules, rules_folder
 from retrofit.survey.nodes import dotted
-from tests.helpers import source_of
+from tests.helpers import index_of
 
 CHECKER = Checker()
 RULES = load_recipe(rules_folder() / "ddp").rules
@@ -78,5 +78,5 @@ def test_rewritten_projects_have_nothing_of_the_library_against_them(project: Pa
 
 
 def test_a_layer_that_is_given_back_to_its_model_ends_the_search_for_its_value() -> None:
-    file = TrainingFile(source_of("net = Net()\nconv = net.conv\nnet.conv = conv\n"))
+    file = TrainingFile(index_of("net = Net()\nconv = net.conv\nnet.conv = conv\n"))
     assert {dotted(file.value_of(one)) for one in file.index.attributes} == {"net.conv"}

@@ -9,7 +9,7 @@ from retrofit.habits.file import TrainingFile
 from retrofit.survey.flow import Flow
 from retrofit.survey.ranks import of_some
 from retrofit.survey.words import WARMING, speak
-from tests.helpers import code, index_of, source_of
+from tests.helpers import code, index_of
 
 HERE = "here()"
 #: Names that say nothing of what they are given, or something else.
@@ -37,7 +37,7 @@ is_chief, is_root = make(), make()["flag"]
 
 def file_of(text: str) -> TrainingFile:
     """Return a script's file."""
-    return TrainingFile(source_of(code(text)))
+    return TrainingFile(index_of(code(text)))
 
 
 def ranks_here(text: str) -> str:

@@ -24,6 +24,7 @@ from retrofit.rewrite import rewrite
 from retrofit.rules import Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.source import Source
+from retrofit.survey.index import Index
 from retrofit.text import is_deep, too_deep, whole_lines
 
 #: A fix may bring another finding about; more rounds than this are a circle.
@@ -90,7 +91,7 @@ class Checker:
     ) -> tuple[TrainingFile, list[_Candidate]]:
         """Return what is to be reported of a file: what is found and not silenced, and what silences nothing."""
         history = self._recipe.history if uses_library(source.data) else None  # which takes its time to load
-        file = TrainingFile(source, history, self._recipe.module_functions, knowledge=knowledge)
+        file = TrainingFile(Index(source, knowledge=knowledge), history, self._recipe.module_functions)
         rules = self._rules(settings, source.path)
         ddp = [rule for rule in rules if rule.site not in _SPECIAL]
         found = [_candidate(source, one, settings) for one in self._evaluator.found(file, ddp)]
@@ -210,7 +211,7 @@ def _rewritten(file: TrainingFile, edits: Sequence[Edit]) -> str:
     """Return a file's text with ``edits`` applied and proven; an import that several ask for comes once."""
     once = list({(edit.kind, edit.node, edit.text): edit for edit in edits}.values())
     text = rewrite(file.index, once)
-    prove(file.source, once, text)
+    prove(file.index.entry.source, once, text)
     return text
 
 

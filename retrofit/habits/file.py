@@ -11,9 +11,7 @@ import libcst as cst
 
 from retrofit.habits.kinds import KINDS
 from retrofit.history import History
-from retrofit.knowledge import Knowledge
 from retrofit.knowledge.kinds import StartsProcesses
-from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
@@ -36,27 +34,24 @@ def _is_module(value: cst.BaseExpression | None) -> bool:
 
 
 class TrainingFile:
-    """A file that uses data parallelism, seen alone.
+    """A file that uses data parallelism, seen alone, or a whole project as if it were one.
 
     Args:
-        source: the file. What it imports is not followed: a rule speaks only of what the file itself shows.
+        index: that of the file, of which a rule speaks by what it shows itself, or of the project.
         history: what is on record of the library that grows dendrites, None where no rule is about it.
         module_functions: full names of that library's functions that return the module they are given.
-        flow: that of a whole project with it, where what is asked is asked of all its files; None for it alone.
-        knowledge: what is known of libraries, None for what the program comes with.
+        flow: where the index's values come from, None where it is yet to be made.
     """
 
     def __init__(
         self,
-        source: Source,
+        index: Index,
         history: History | None = None,
         module_functions: frozenset[str] = frozenset(),
         flow: Flow | None = None,
-        knowledge: Knowledge | None = None,
     ) -> None:
-        self.source = source
+        self.index, self.source = index, index.source
         self.history = history
-        self.index = Index(source, knowledge=knowledge) if flow is None else flow.index
         self._flow, self._module_functions = flow, module_functions
         self._sites: dict[str, Sequence[Site]] = {}
         self._bindings: dict[tuple[Scope, str], list[Binding]] | None = None

@@ -28,7 +28,7 @@ def told_by_rank(file: TrainingFile, node: cst.CSTNode) -> bool:
             if any(speak(made_of(file, test, part.scope), OF_RANK) for test in tests):
                 return True
         decorators = statement.scope.node.decorators if isinstance(statement.scope.node, cst.FunctionDef) else ()
-        if any(speak(file.index.source.words(one.decorator), OF_RANK) for one in decorators):
+        if any(speak(file.source.words(one.decorator), OF_RANK) for one in decorators):
             return True
     return False
 
@@ -62,7 +62,7 @@ def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> frozenset[st
         if here in seen or depth > _DEPTH:
             continue
         seen.add(here)
-        found |= file.index.source.words(here)
+        found |= file.source.words(here)
         for name in names_in(here):
             for source in file.flow.sources(file.flow.variable(name, where)):
                 if source.value is not None:
