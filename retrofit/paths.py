@@ -29,11 +29,14 @@ def added_folders(path: Path, tree: ast.Module) -> Iterator[Path]:
         tree: what it holds.
     """
     every = [added for node in nodes_of(tree) for added in _added(node)]
-    known = _Known(path, tree) if every else None
-    for found in (one for added in every if known is not None for one in known.values(added, frozenset())):
-        folder = Path(os.path.normpath(path.parent / found))
-        if folder.is_dir():
-            yield folder
+    if not every:
+        return
+    known = _Known(path, tree)
+    for added in every:
+        for found in known.values(added, frozenset()):
+            folder = Path(os.path.normpath(path.parent / found))
+            if folder.is_dir():
+                yield folder
 
 
 def leaves_out(tree: ast.Module) -> bool:

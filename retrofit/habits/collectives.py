@@ -15,6 +15,7 @@ from retrofit.survey.nodes import dotted, last_name
 from retrofit.survey.ranks import opposite
 from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.wrappers import new_groups
 
 
 @dataclass(eq=False, kw_only=True)
@@ -47,15 +48,9 @@ class Collective(RankCall):
         return not any(
             (arg.keyword is not None and arg.keyword.value == "group")
             or "group" in self.index.source.code(arg.value)
-            or any(
-                self._is_group(origin.node)
-                for origin in self.habits.flow.origins(arg.value, self.index.scope_of(arg.value))
-            )
+            or new_groups(self.index, self.habits.flow.origins(arg.value, self.index.scope_of(arg.value)))
             for arg in self.waits.args
         )
-
-    def _is_group(self, node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.Call) and self.index.qualified(node.func) == "torch.distributed.new_group"
 
     @cached_property
     def alone_at(self) -> str:

@@ -117,12 +117,17 @@ def _kinds(index: Index, meant: Sequence[tuple[str, object]]) -> tuple[str, ...]
     return tuple(by for by, names in index.knowledge.wrappers.items() if any(full in names for full, _ in meant))
 
 
+def new_groups(index: Index, made: Collection[Origin]) -> list[cst.Call]:
+    """Return the calls of `new_group` among what may make a value."""
+    calls = [one.node for one in made if isinstance(one.node, cst.Call)]
+    return [one for one in calls if index.qualified(one.func) == "torch.distributed.new_group"]
+
+
 def _group_of_one(flow: Flow, call: cst.Call) -> str:
     """Return where a process group is made that a wrapper is given, if it is always of one process, else ""."""
     index, given = flow.index, argument(call, "process_group")
-    made = [one.node for one in flow.origins(given, index.scope_of(call))] if given is not None else []
-    groups = [one for one in made if isinstance(one, cst.Call)]
-    groups = [one for one in groups if index.qualified(one.func) == "torch.distributed.new_group"]
+    made = flow.origins(given, index.scope_of(call)) if given is not None else []
+    groups = new_groups(index, made)
     ranks = [argument(one, "ranks", 0) for one in groups]
     lists = [one for one in ranks if isinstance(one, (cst.List, cst.Tuple)) and len(one.elements) == 1]
     single = [one for one in lists if isinstance(one.elements[0], cst.Element)]
