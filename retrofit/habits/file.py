@@ -37,7 +37,8 @@ class TrainingFile:
     """A file that uses data parallelism, seen alone, or a whole project as if it were one.
 
     Args:
-        index: that of the file, of which a rule speaks by what it shows itself, or of the project.
+        index: that of the file, or of the project. What a file alone imports is not followed: a rule speaks only of
+            what it shows itself.
         history: what is on record of the library that grows dendrites, None where no rule is about it.
         module_functions: full names of that library's functions that return the module they are given.
         flow: where the index's values come from, None where it is yet to be made.
