@@ -1707,6 +1707,42 @@ def test_end_that_some_ranks_alone_come_to_hands_nothing_over_first(tmp_path: Pa
     assert "early=True" not in rewritten(plan_of(tmp_path, script(epoch, before)))
 
 
+#: What a loop that raises stands in, and what catches it there.
+CAUGHT = {
+    "around the loop": ("LOOP", "except Done:", True),
+    "by one of several": ("LOOP", "except (KeyboardInterrupt, Done) as end:", True),
+    "around its function's call": ("train(model)", "except Done:", True),
+    "as any error": ("LOOP", "except Exception:", False),
+    "as another one": ("LOOP", "except ValueError:", False),
+}
+
+
+@pytest.mark.parametrize(("tried", "caught", "ends"), CAUGHT.values(), ids=CAUGHT)
+def test_exception_that_is_caught_behind_the_training_ends_it(
+    tmp_path: Path, tried: str, caught: str, ends: bool
+) -> None:
+    """It leaves before the turn hands its score over, and past all that stands behind the loop."""
+    epoch = "acc = evaluate(model)\nif acc > best:\n    best = acc\nelif other(acc):\n    raise Done(epoch)\nprint(acc)"
+    loop = script(epoch, f"{MEASURED}\nbest = 0")
+    head = loop.index("for epoch in")
+    inner = f"def train(model):\n    best = 0\n{indent(loop[head:], '    ')}\n" if tried != "LOOP" else ""
+    block = indent(tried.replace("LOOP", loop[head:]), "    ")
+    text = f"{loop[:head]}\nclass Done(Exception):\n    pass\n\n{inner}\ntry:\n{block}\n{caught}\n    print(best)\n"
+    changed = rewritten(plan_of(tmp_path, text))
+    early = "pai_distributed.report_validation_score(acc, model, early=True, leave=False)"
+    ended = rf"{re.escape(early)}\n +pai_distributed.end_of_training\(\)\n(.*kept_with_best\(\)\n)? +raise Done"
+    assert (re.search(ended, changed) is not None) is ends
+
+
+@pytest.mark.parametrize("last", ["raise", "sys.exit(1)"])
+def test_exception_that_fails_the_run_ends_no_training(tmp_path: Path, last: str) -> None:
+    loop = script("acc = evaluate(model)\nif acc != acc:\n    raise Broken\nprint(acc)", MEASURED)
+    head = loop.index("for epoch in")
+    tried = f"try:\n{indent(loop[head:], '    ')}\nexcept Broken:\n    print(model)\n    {last}\n"
+    text = f"import sys\n{loop[:head]}\nclass Broken(Exception):\n    pass\n\n{tried}"
+    assert "early=True" not in rewritten(plan_of(tmp_path, text))
+
+
 @pytest.mark.parametrize("after", ["", "return best"])
 @pytest.mark.parametrize("line", ["", "print(acc)"])
 def test_return_that_ends_the_training_is_its_end_for_the_caller_too(tmp_path: Path, line: str, after: str) -> None:

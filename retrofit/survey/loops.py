@@ -18,6 +18,7 @@ from retrofit.survey.last_turns import last_turns
 from retrofit.survey.nodes import (
     calls_one_of,
     dotted,
+    exits,
     last_name,
     last_of,
     leaves,
@@ -125,7 +126,7 @@ def find_loops(
         loop.leftovers = leftovers(loop.statement, flow)
         loop.result = _result(index, flow, loop)
         for one in (loop, *loop.takers):
-            one.leaving = _leaving(one)
+            one.leaving = _leaving(one, flow)
         loop.last_turns = last_turns(index, loop)
     return list(found.values())
 
@@ -652,9 +653,9 @@ def _result(index: Index, flow: Flow, loop: EpochLoop) -> str:
     return values.pop() if known else ""
 
 
-def _leaving(loop: EpochLoop) -> list[cst.CSTNode]:
-    """Return what leaves the loop: `break`, `return`, `exit()`, the condition of a `while` loop."""
-    index = loop.index
+def _leaving(loop: EpochLoop, flow: Flow) -> list[cst.CSTNode]:
+    """Return what leaves the loop: `break`, `return`, `exit()`, the condition of a `while` loop, what is caught."""
+    index, caught = loop.index, _caught(loop, flow)
     block = index.statements_in(loop.body)
     heads = isinstance(loop.node, cst.While) and not _is_true(index, loop.node.test)
     found = [loop.anchors["range"]] if heads else []
@@ -665,6 +666,7 @@ def _leaving(loop: EpochLoop) -> list[cst.CSTNode]:
         ):
             continue
         leaves = [small for small in line.body if isinstance(small, (cst.Return, cst.Break)) or _exits(index, small)]
+        leaves += [small for small in line.body if _raised(index, small) in caught]
         path = statement.path if leaves else []
         inside = path[path.index(loop.statement) + 1 :] if loop.statement in path else []
         if not inside or inside[0].siblings is not block:
@@ -672,8 +674,34 @@ def _leaving(loop: EpochLoop) -> list[cst.CSTNode]:
         if any(isinstance(part.node, cst.If) and _asks_recipe(index, part.node.test) for part in inside):
             continue
         own = _loop_of(index, statement) is loop.statement
+        tried = any(isinstance(part.node, cst.Try) for part in inside)  # which may catch it there
+        leaves = [small for small in leaves if not (tried and isinstance(small, cst.Raise))]
         found += [small for small in leaves if own or not isinstance(small, cst.Break)]
     return found
+
+
+def _caught(loop: EpochLoop, flow: Flow) -> set[str]:
+    """Return the full names of the exceptions that end a loop and are caught around it, where the script goes on.
+
+    What catches errors of any kind, or ends the script by one, knows of no end of the training.
+    """
+    index, found = loop.index, set[str]()
+    for way in flow.leading(loop.statement):
+        for part, node in ((part, part.parent.node) for part in way.path if part.parent is not None):
+            if not isinstance(node, cst.Try) or index.statements_in(node.body) is not part.siblings:
+                continue
+            for one in node.handlers:
+                last = last_of(index.statements_in(one.body)[-1].node)
+                fails = isinstance(last, cst.Raise) or (last is not None and exits(last) and not _exits(index, last))
+                types = [item.value for item in one.type.elements] if isinstance(one.type, cst.Tuple) else [one.type]
+                found.update(index.qualified(kind) for kind in types if kind is not None and not fails)
+    return found - {"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"}
+
+
+def _raised(index: Index, node: cst.CSTNode) -> str:
+    """Return the full name of the exception that a small statement raises, "" for none."""
+    raised = node.exc if isinstance(node, cst.Raise) else None
+    return index.qualified(raised.func if isinstance(raised, cst.Call) else raised) if raised is not None else ""
 
 
 def _asks_recipe(index: Index, test: cst.BaseExpression) -> bool:
