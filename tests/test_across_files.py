@@ -1469,6 +1469,23 @@ def test_a_spawn_to_which_both_branches_lead_starts_the_processes(
 
 
 @pytest.mark.parametrize(
+    ("turned_off", "spawns"),
+    [("if len(args.gpus) == 1:\n    args.spread = False", True), ("args.spread = False", False)],
+    ids=["for one GPU", "always"],
+)
+def test_what_code_gives_a_setting_in_some_case_is_not_all_that_it_may_be(
+    plan_project: Planner, turned_off: str, spawns: bool
+) -> None:
+    """Where a file of settings is read, what an attribute is otherwise comes from there."""
+    read = f"from settings import read_settings\n\nargs = read_settings('settings.yaml')\n{turned_off}"
+    start = f"{read}\nif args.spread:\n    mp.spawn(main, nprocs=len(args.gpus))"
+    main = SPAWN.partition("if args.spawn:")[0] + f"{start}\nelse:\n    main(0)\n"
+    main = main.replace("init_method=args.url", "init_method=args.url, rank=rank, world_size=len(args.gpus)")
+    plan = plan_project(main, engine=ENGINE)
+    assert (("launcher", "python") in [(what, value) for what, value, _ in plan.decisions]) is spawns
+
+
+@pytest.mark.parametrize(
     ("test", "told"), [("len(sys.argv) == 2", 1), ("sys.argv.__len__() == 2", 1), ("sys.argv[1] == 'x'", 0)]
 )
 def test_scripts_that_count_their_arguments_are_told_of_the_launchers(

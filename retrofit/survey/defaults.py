@@ -6,7 +6,7 @@ import ast
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from itertools import product
 from typing import Any
@@ -21,8 +21,9 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import conjuncts
 from retrofit.survey.nodes import COMPARING, argument, dotted, last_name, method_name, names_in, receiver, unquoted
+from retrofit.survey.order import runs_always
 from retrofit.survey.parameters import default_of
-from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.settings import given_elsewhere, set_by_name
 
 #: The values that an expression may have; None where they cannot be told.
@@ -209,20 +210,26 @@ class Defaults:
         name = dotted(node)
         if node is None or name is None or name in ("True", "False", "None"):
             return self._literal(node)
+        if self._is_of_library(name, scope) and self._index.qualified(node) not in self._held:
+            return None
+        return self._of_variable(name, scope, seen)
+
+    def _of_variable(self, name: str, scope: Scope, seen: frozenset[object]) -> _Values:
+        """Return what a variable or an attribute may be: as an option, as settings say, as code sets it."""
         variable = self._flow.variable(name, scope)
         if variable in seen:
             return []
         if variable[1] in variable[0].parameters:
             return self._passed(*variable, seen | {variable})
-        if self._is_of_library(name, scope) and self._index.qualified(node) not in self._held:
-            return None
         sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]
         sources += given_elsewhere(self._flow, name, scope) if self._known else []
-        sources = [b for b in sources if not self.leave_out(b.statement.node)]
         holder, _, last = name.rpartition(".")
         option = self._given_by_default(holder, last, scope) if holder else []
         if holder not in ("", "self") and last in self._settings:
             option.append(self._configured(holder, last))
+        if holder and not option and not self._is_always_set(sources):
+            return None
+        sources = [b for b in sources if not self.leave_out(b.statement.node)]
         if not all(any(self._index.guards(b.statement.node)) for b in sources):
             option = [values for values in option if values is not None]  # what is given always takes its place
         made = [
@@ -232,6 +239,12 @@ class Defaults:
         if not found or any(values is None for values in found):
             return None
         return [value for values in found for value in values or ()]
+
+    def _is_always_set(self, sources: Sequence[Binding]) -> bool:
+        """Whether code sets an attribute in any case: else it has one that is read, from a file of settings, say."""
+        setting = {b.statement.node for b in sources}
+        tops = [next(one for one in b.statement.path if one.scope is b.statement.scope) for b in sources]
+        return any(runs_always(top.node, setting, leaves=False) for top in tops)
 
     def _given_by_default(self, holder: str, option: str, scope: Scope) -> list[_Values]:
         """Return the defaults of an option, and None where code may set it by a string, as what a file says."""
