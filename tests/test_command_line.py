@@ -131,6 +131,14 @@ def test_the_options_go_to_the_parser_that_a_block_adds_others_to_if_it_is_no_la
     assert new.partition("'--pai_load_folder'")[2].index(before) < 200
 
 
+def test_the_options_go_before_the_first_reading_of_a_parser_that_gets_more_behind_it(tmp_path: Path) -> None:
+    """Which ended the script at them: it reads the whole command line."""
+    head = "import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument('--given')\n"
+    head += "args = parser.parse_args()\nfor name in vars(args):\n    parser.add_argument(f'--other_{name}')\n"
+    new = rewritten(plan_of(tmp_path, f"{head}args = parser.parse_args()\n\n{script(epoch=_SCORED)}"))
+    assert new.index("'--pai_load_folder'") < new.index("args = parser.parse_args()")
+
+
 _FIRST = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--rank')\n"
 
 SEVERAL = {

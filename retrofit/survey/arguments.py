@@ -113,6 +113,11 @@ def _is_own_name(index: Index, words: cst.CSTNode) -> bool:
 
 def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     made, family = index.statement(construction), _family(index, flow, construction)
+    calls = [(call, name) for call, name in index.method_calls(*PARSE_METHODS) if _reads(call, flow)]
+    own = [call for call, name in calls if Origin(construction) in flow.deep_origins(name, index.scope_of(call))]
+    strict = [call for call in own if method_name(call) != "parse_known_args"]
+    ways = [part for call in strict for way in flow.leading(index.statement(call)) for part in way.path]
+    read = min((part.index for part in ways if part.siblings is made.siblings), default=len(made.siblings))
     last = made
     options: set[str] = set()
     for call, group in index.method_calls("add_argument"):
@@ -123,12 +128,10 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
         if Origin(construction) not in held:
             continue
         here = next((part for part in index.statement(call).path[::-1] if part.siblings is made.siblings), None)
-        if here is not None and here.index > last.index:
+        if here is not None and last.index < here.index < read:  # the first reading knows no later option
             last = here
     target = next((b.target for b in index.bindings if b.value is construction), "parser")
-    calls = [(call, name) for call, name in index.method_calls(*PARSE_METHODS) if _reads(call, flow)]
     other = [call for call, _ in calls if _of_another(index, flow, call, family)]
-    own = [call for call, name in calls if Origin(construction) in flow.deep_origins(name, index.scope_of(call))]
     reading = [call for call in own if call not in other]
     parser = Parser(node=last.node, index=index, target=target, options=frozenset(options), reading=reading)
     parser.alone = not any(_whole(call, flow) for call in other)
