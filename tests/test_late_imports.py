@@ -419,6 +419,26 @@ def test_modules_of_a_package_that_is_written_down_are_read(plan: Planner, body:
     assert not [note for note in made.notes if note.code == "RF044"]
 
 
+@pytest.mark.parametrize(
+    ("imported", "module"),
+    [("", "importlib.import_module('models.' + opt['type'] + '_model')"), ("plain_model", "plain_model")],
+    ids=["by a made name", "plainly"],
+)
+def test_what_a_module_imported_by_a_made_name_makes_is_part_of_the_initialisation(
+    plan: Planner, imported: str, module: str
+) -> None:
+    """Where the model has no wrapper, whose `.module` it asked for."""
+    head, _, _ = code(SCANNED["models/__init__.py"]).partition("    return next")
+    head = f"from models import {imported}\n{head}" if imported else head
+    package = f"{head}    return {module}.PlainModel(opt)\n"
+    asking = SCANNED["models/plain_model.py"].replace(
+        "DataParallel(self.net)",
+        "parallel.DistributedDataParallel(self.net)\n                describe(self.net.module)",
+    )
+    texts = changed(plan({**SCANNED, "models/__init__.py": package, "models/plain_model.py": asking}))
+    assert "self.net = pai_distributed.without_wrapper(self.net)" in texts["plain_model.py"]
+
+
 def test_each_of_several_classes_that_build_a_model_is_asked_about(plan: Planner) -> None:
     other = SCANNED["models/plain_model.py"].replace("PlainModel", "OtherModel").replace("Net()", "Net(5)")
     questions = plan({**SCANNED, "models/other_model.py": other}).questions

@@ -272,6 +272,18 @@ class Flow(Origins):
         """Return the calls of a local function, `mp.spawn(function, ...)` among them."""
         return self._callers[function]
 
+    def running(self, call: cst.Call) -> list[Scope]:
+        """Return the local functions of which a call runs one, constructors and what it is given to run among them."""
+        return self._functions_run.get(call, [])
+
+    @cached_property
+    def _functions_run(self) -> dict[cst.Call, list[Scope]]:
+        found: dict[cst.Call, list[Scope]] = defaultdict(list)
+        for function, calls in self._callers.items():
+            for call in calls:
+                found[call].append(function)
+        return found
+
     def is_chosen(self, call: cst.Call) -> bool:
         """Whether a call may run one of several functions: by a parameter, or out of a dict."""
         return self._named[call] is None and len(self._chosen_to_run(call)) > 1

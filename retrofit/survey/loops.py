@@ -558,9 +558,7 @@ def called_in(index: Index, flow: Flow, *blocks: Statement) -> set[Scope]:
     found: set[Scope] = set()
     waiting = [call for block in blocks for call in index.calls_in(block)]
     while waiting:
-        call = waiting.pop()
-        function = flow.called(call)
-        run = {*flow.overriding(call), *([] if function is None else [function])} - found
+        run = {*flow.running(waiting.pop())} - found
         found |= run
         waiting += [further for one in run for further in index.calls_of(one)]
     return found
