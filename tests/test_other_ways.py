@@ -47,7 +47,7 @@ def test_where_another_model_may_be_trained_instead_nothing_is_demanded_of_it(tm
     text = rewritten(plan)
     assert "GPA.pai_tracker.set_optimizer" not in text
     assert "    pai_distributed.set_optimizer_instance(optimizer)\n" in text
-    assert "report_validation_score(acc, net, optional=True)" in text
+    assert "report_validation_score(acc, net)" in text
     told = "may train `head` instead (line 12), which goes on as before"
     assert any(told in note.message for note in plan.notes)
 
@@ -68,7 +68,7 @@ def test_a_whole_that_may_be_trained_instead_of_its_part_does_not_go_on_as_befor
 def test_where_one_model_is_wrapped_all_runs_train_it(tmp_path: Path, old: str, new: str) -> None:
     text = TEXT.replace(old, new).replace("        net = None\n", "")
     plan = plan_of(tmp_path, text, Options(model="net"))
-    assert plan.questions or "optional" not in rewritten(plan)
+    assert plan.questions or "GPA.pai_tracker.set_optimizer(" in rewritten(plan)
 
 
 def test_both_models_in_one_run_are_no_choice() -> None:

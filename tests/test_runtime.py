@@ -3008,9 +3008,27 @@ def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(
     assert list(helper.planned_epochs(range(helper.from_the_start(2, "epoch"), 4))) == [2, 3]
     assert not list(tmp_path.iterdir())
     for given in ([0.5, model], [0.5]):
+        assert not helper.report_validation_score(*given)
         with pytest.raises(SystemExit, match="1"):
-            helper.report_validation_score(*given)
+            helper.add_validation_score(*given)
         assert "has no perforated model: rewrite it as well" in capsys.readouterr().err
+
+
+def test_the_tracker_of_no_model_builds_what_the_script_built(helper: ModuleType) -> None:
+    import torch
+
+    assert not helper.GPA.pai_tracker
+    model = torch.nn.Linear(2, 2)
+    helper.GPA.pai_tracker.initialize_tracker_settings()
+    helper.GPA.pai_tracker.set_optimizer(torch.optim.SGD)
+    arguments = {"params": model.parameters(), "lr": 0.5}
+    optimizer, schedule = helper.GPA.pai_tracker.setup_optimizer(model, dict(arguments))
+    assert (type(optimizer), optimizer.param_groups[0]["lr"], schedule) == (torch.optim.SGD, 0.5, None)
+    helper.GPA.pai_tracker.set_scheduler(torch.optim.lr_scheduler.StepLR)
+    arguments["params"] = model.parameters()
+    optimizer, schedule = helper.GPA.pai_tracker.setup_optimizer(model, arguments, {"step_size": 3})
+    assert (schedule.optimizer, schedule.step_size) == (optimizer, 3)
+    helper.GPA.pai_tracker.set_optimizer_instance(optimizer)
 
 
 def test_a_run_that_trains_another_model_goes_on_as_before(
@@ -3023,7 +3041,7 @@ def test_a_run_that_trains_another_model_goes_on_as_before(
     helper.set_optimizer_instance(torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), 0.1))
     assert list(helper.planned_epochs(range(2))) == [0, 1]
     helper.fill_missing_gradients(None)
-    assert not helper.report_validation_score(0.5, None, optional=True)
+    assert not helper.report_validation_score(0.5, None)
     helper.end_of_training()
     with pytest.raises(SystemExit, match="1"):
         helper.finish_initialization()
@@ -3040,7 +3058,7 @@ def test_a_round_that_trains_another_model_is_told(
     monkeypatch.setattr(helper.GPA, "pai_tracker", [])
     monkeypatch.setattr("sys.argv", ["train.py", *option])
     with pytest.raises(SystemExit, match="1"):
-        helper.report_validation_score(0.5, None, optional=True)
+        helper.report_validation_score(0.5, None)
     assert "This run trains another model" in capsys.readouterr().err
 
 

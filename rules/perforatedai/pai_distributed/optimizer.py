@@ -36,6 +36,34 @@ def set_optimizer_instance(optimizer: Any) -> Any:
     return optimizer
 
 
+class _PaiNoTracker(list[Any]):
+    """Stands for the tracker where no model is perforated, empty as the library's own list is there.
+
+    So does another script, or one whose options choose another model, train by code that was rewritten: it builds its
+    optimizer as it was.
+    """
+
+    def initialize_tracker_settings(self) -> None:
+        """Do nothing, as there are no dendrites."""
+
+    def set_optimizer(self, kind: Any) -> None:
+        self.kind = kind
+
+    def set_scheduler(self, kind: Any) -> None:
+        self.schedule = kind
+
+    def setup_optimizer(self, _: Any, arguments: dict[str, Any], schedule: dict[str, Any] | None = None) -> Any:
+        optimizer = set_optimizer_instance(self.kind(**arguments))
+        return optimizer, None if schedule is None else self.schedule(optimizer, **schedule)
+
+    def set_optimizer_instance(self, optimizer: Any) -> None:
+        set_optimizer_instance(optimizer)
+
+
+if type(GPA.pai_tracker) is list:
+    GPA.pai_tracker = _PaiNoTracker()
+
+
 def _pai_settle_optimizer() -> None:
     """Tell the library of the optimizer that the script has given before the model was perforated."""
     if _pai.early_optimizer is not None and GPA.pai_tracker:

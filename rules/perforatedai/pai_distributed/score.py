@@ -38,7 +38,6 @@ def report_validation_score(
     leave: bool = True,
     of_rank_0: bool = False,
     force_switch: bool = False,
-    optional: bool = False,
     early: bool = False,
 ) -> bool:
     """Hand the epoch's score to the library (DistributedDataParallel): on every rank, last in the epoch.
@@ -52,7 +51,6 @@ def report_validation_score(
         leave: leave when training is complete; with False the code after the epoch loop can run.
         of_rank_0: rank 0's score counts, whatever the others have, as after `dist.reduce(score, 0)`.
         force_switch: this structure is trained enough, whatever the library thinks.
-        optional: the script may also train another model, without dendrites: that goes on as if this were not there.
         early: this rank ends its turn here, where the others go on, and hand it over at another place.
 
     Returns:
@@ -61,16 +59,13 @@ def report_validation_score(
     Raises:
         SystemExit: status 0 for the next round and at the end; 3 after five scores in a row are not finite.
     """
-    if optional and not GPA.pai_tracker:
+    if not GPA.pai_tracker:  # another model, or another script: that goes on as if this were not there
         if initializing() or load_folder():
             _pai_fail_with_another()
         return False
     if _pai_is_over():
         return True
-    model = _pai.model if model is None else model
-    if model is None:
-        _pai_fail_without_model()
-    net = _pai_unwrap(model)
+    net = _pai_unwrap(_pai.model if model is None else model)
     _pai.trains_evaluating = not net.training
     mine = not (of_rank_0 and _pai_grouped() and dist.get_rank() > 0)
     number = _pai_common_score(score if mine else None, net, early)
