@@ -2781,3 +2781,51 @@ def test_what_a_saver_of_another_file_notes_with_the_best_is_kept(
     new = changed(plan_project(main, saving=saver))["main.py"]
     names = f"({kept})" if "," in kept else kept
     assert f"keep_with_best(lambda: {names})" in new
+
+
+#: A module with a function that trains, which nothing in it calls.
+UNSTARTED = PROGRAM.replace("best):", "best=0):")
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        pytest.param({}, "Call it at the end of main.py", id="nothing"),
+        pytest.param({"run": "from main import train\nif __name__ == '__main__':\n    train()\n"}, "run.py", id="one"),
+        pytest.param(
+            {"a": "import main\nmain.train()\n", "b": "import main\nmain.train()\n"}, "a.py, b.py import", id="two"
+        ),
+    ],
+)
+def test_what_nothing_in_a_script_starts_is_asked_about(
+    plan_project: Planner, others: dict[str, str], told: str
+) -> None:
+    (question,) = plan_project(UNSTARTED, **others).questions
+    assert (question.code, question.line) == ("PAI104", 7)
+    assert told in question.message
+    assert ("`retrofit apply run.py`" in question.message) is ("run" in others)
+
+
+@pytest.mark.parametrize(
+    ("started", "package"),
+    [
+        pytest.param("from lib.own import train\ntrain()\n", "", id="by its name"),
+        pytest.param("from lib.own import *\ntrain()\n", "", id="with all that its module has"),
+        pytest.param("import lib.own as own\nown.train()\n", "", id="of its module"),
+        pytest.param("import lib.own\nlib.own.train()\n", "", id="by its full name"),
+        pytest.param("from lib import own\nown.train()\n", "", id="of a module of a package"),
+        pytest.param("from lib import train\ntrain()\n", "from .own import train\n", id="of a package"),
+        pytest.param("from lib import *\ntrain()\n", "from .own import *\n", id="of all that a package has"),
+        pytest.param("import lib\nlib.train()\n", "from .own import *\n", id="of a package, by its full name"),
+        pytest.param("def run():\n    from lib.own import train\n    train()\nrun()\n", "", id="in a function"),
+        pytest.param("try:\n    from lib.own import train\nexcept ImportError: pass\ntrain()\n", "", id="if there"),
+    ],
+)
+def test_what_a_script_imports_and_starts_is_not_asked_about(plan_project: Planner, started: str, package: str) -> None:
+    assert plan_project(started, **{"lib/__init__": package, "lib/own": UNSTARTED}).questions == []
+
+
+def test_what_a_module_starts_where_it_is_no_main_program_is_asked_about(plan_project: Planner) -> None:
+    own = f"{UNSTARTED}\nif __name__ == '__main__':\n    train()\n"
+    (question,) = plan_project("import own\n", own=own).questions
+    assert (question.code, question.file) == ("PAI104", "own.py")

@@ -114,6 +114,20 @@ def inner(text: str) -> str:
     return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
 
 
+def within(head: str, after: str = "", imported: str = "") -> Swaps:
+    """Let a function have all of the training.
+
+    Args:
+        head: the line that begins it, perhaps with what it stands in.
+        after: what follows on it.
+        imported: what is imported as well.
+    """
+    body, last = inner(ALL), head.splitlines()[-1]
+    for _ in range((len(last) - len(last.lstrip())) // 4):
+        body = inner(body)
+    return ((IMPORT, f"{imported}{IMPORT}"), (ALL, f"{head}{body}\n\n{after}"))
+
+
 MEASURED = "if often():\n    val_loss = evaluate(model)\n    print(val_loss)\n"
 AROUND = ALL.replace(
     ALL[ALL.index(EPOCHS) :], f"for level in levels:\n{inner(EPOCHS + BATCHES + inner(inner(MEASURED)))}"
@@ -993,6 +1007,47 @@ QUESTIONS: dict[str, Question] = {
             ),
             "if it is not kept": (
                 (ALL, BUILT_FOR_IT.replace("def build():\n", "def build():\n    if kept:\n        return kept[0]\n")),
+            ),
+        },
+    ),
+    "PAI104 15": Question(
+        within("def main():\n"),
+        {
+            "called": within("def main():\n", "main()\n"),
+            "called where it is the main program": within("def main():\n", "if __name__ == '__main__': main()\n"),
+            "given to what may call it": within("def main(*_):\n", "app.run(main)\n"),
+            "kept by a decorator": within("@command\ndef main():\n"),
+            "of a group of commands": within("@cli.command()\ndef main():\n", "cli()\n"),
+            "started in processes": within(
+                "def main(*_):\n", "mp.spawn(main, nprocs=2)\n", "import torch.multiprocessing as mp\n"
+            ),
+            "by any name": within("def main():\n", "globals()[wanted]()\n"),
+            "by a name in a module": within(
+                "def main():\n", "getattr(sys.modules[__name__], wanted)()\n", "import sys\n"
+            ),
+            "by a written name": within("def main():\n", "locate('train.main')()\n"),
+            "by an expression": within("def main():\n", "eval(wanted)\n"),
+            "by code in a text": within("def main():\n", "exec('main()')\n"),
+            "by any code": within("def main():\n", "exec(wanted)\n"),
+            "by all names": within("def main():\n", "for one in list(vars().values()): one()\n"),
+            "by what reads the command line": within("def main():\n", "fire.Fire()\n", "import fire\n"),
+            "out of a dict": within("def main():\n", "{'main': main}[wanted]()\n"),
+            "as one of two": within("if x:\n    def main(): pass\nelse:\n    def main():\n", "main()\n"),
+            "of a class": within("class Job:\n    def main(self):\n", "Job().main()\n"),
+            "of a class that is started by its name": within(
+                "class Job:\n    def main(self):\n", "fire.Fire(Job)\n", "import fire\n"
+            ),
+            "of what a library finds": within(
+                "class Job(Command):\n    def main(self):\n", "run_all()\n", "from jobs import Command, run_all\n"
+            ),
+            "of what extends it": within(
+                "class Job:\n    def __init_subclass__(cls): jobs.append(cls)\nclass Own(Job):\n    def main(self):\n",
+                "jobs[0]().main()\n",
+                "jobs = []\n",
+            ),
+            "of a metaclass": within("class Job(metaclass=Kept):\n    def main(self):\n", "jobs[0]().main()\n"),
+            "of subclasses": within(
+                "class Job: pass\nclass Own(Job):\n    def main(self):\n", "Job.__subclasses__()[0]().main()\n"
             ),
         },
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import product
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, last_name, method_name, receiver
 from retrofit.survey.order import ways_to
 from retrofit.survey.scopes import Scope
@@ -21,6 +22,19 @@ _BY_NAME = frozenset({"globals", "locals", "eval", "exec"})
 _SUBCLASSES = frozenset({"__subclasses__", "__init_subclass__"})
 #: What is given a class and makes no object of it.
 _ASKING = frozenset({"super", "isinstance", "issubclass"})
+
+
+def finds_by_name(index: Index, scopes: Collection[Scope]) -> bool:
+    """Whether some code may find a function or class by a name that is made at run time, or among a class's heirs.
+
+    Args:
+        scopes: what holds the code.
+    """
+    registering = any(one.kind == "class" and not _SUBCLASSES.isdisjoint(one.inner) for one in index.scopes)
+    words = (one for one in index.attributes if index.scope_of(one) in scopes)
+    asked = (one.attr.value in _SUBCLASSES or index.qualified(one) == "sys.modules" for one in words)
+    calls = (call for call in index.calls if index.scope_of(call) in scopes)
+    return registering or any(dotted(call.func) in _BY_NAME for call in calls) or any(asked)
 
 
 class Trainers:
@@ -41,7 +55,8 @@ class Trainers:
         self._classes = [scope for scope in flow.index.scopes if scope.kind == "class"] if holders else []
         self._training = [one for one in self._classes if not holders.isdisjoint(self._flow.lineage(one))]
         #: Those of which objects are made, as far as names tell: all where a name is made at run time.
-        self._made = {*self._training} if self._training and self._found_by_name() else set(self._mentioned())
+        by_name = bool(self._training) and finds_by_name(flow.index, flow.index.scopes)
+        self._made = {*self._training} if by_name else set(self._mentioned())
 
     def named(self, answer: str) -> Scope | None:
         """Return the class that the user's choice of a model names, None for no such: `Trainer.self.model`."""
@@ -125,12 +140,6 @@ class Trainers:
     def _owned(self, answer: str, holder: Scope) -> str:
         """Return what a choice of a model names in a class, "" where it names nothing of it."""
         return next((answer[len(one) + 1 :] for one in self._names(holder) if answer.startswith(f"{one}.")), "")
-
-    def _found_by_name(self) -> bool:
-        index = self._flow.index
-        registering = any(not _SUBCLASSES.isdisjoint(one.inner) for one in self._classes)
-        asked = (n.attr.value in _SUBCLASSES or index.qualified(n) == "sys.modules" for n in index.attributes)
-        return registering or any(dotted(call.func) in _BY_NAME for call in index.calls) or any(asked)
 
     def _mentioned(self) -> Iterator[Scope]:
         """Yield the classes that code names otherwise than to extend them or to ask for them, and registered ones.

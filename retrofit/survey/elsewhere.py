@@ -1,15 +1,19 @@
-"""Find where a script starts another one by a command, which trains in its place."""
+"""Find out that another script must start the training: this one starts it by a command, or comes to none of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from pathlib import PurePath
 
 import libcst as cst
 
+from retrofit.knowledge.kinds import ReadsCommandLine
+from retrofit.survey.classes import finds_by_name
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, nodes_in
+from retrofit.survey.scopes import Scope
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -37,6 +41,35 @@ def trained_elsewhere(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallS
         if any(file.parts[-len(word.parts) :] == word.parts for word in words if word.parts for file in files):
             return CallSite(node=call, index=index)
     return None
+
+
+def never_started(index: Index, flow: Flow, loops: list[EpochLoop], reached: Collection[Scope]) -> Scope | None:
+    """Return the function that leads to the epoch loops, where no run of the script comes to it; None where one may.
+
+    What may run it unseen is a name made at run time, a text that has its name, and a library that looks for what a
+    module defines, or for the classes that extend its own.
+
+    Args:
+        loops: the epoch loops.
+        reached: the functions that a run may come to.
+    """
+    function = flow.uncalled(loops[0].statement) if loops else None
+    if function is None or any(loop.scope in reached for loop in loops) or finds_by_name(index, reached) or index.late:
+        return None
+    asking: list[cst.CSTNode] = [
+        call for call in index.calls_to(*index.knowledge.named(ReadsCommandLine), "vars") if not call.args
+    ]
+    asking += [one for one in flow.lookups.nodes if not flow.lookups.definitions(one, index.scope_of(one))]
+    holder = function.enclosing_class
+    name = re.compile(rf"\b{(holder or function).name}\b")
+    texts = (one for one in index.nodes_of(cst.SimpleString) if not isinstance(index.parents[one], cst.Expr))
+    told = (one for one in texts if name.search(one.value))
+    if any(index.scope_of(one) in reached for one in (*asking, *told)):
+        return None
+    bases = flow.lineage(holder) if holder is not None else []
+    kept = any(isinstance(one.node, cst.ClassDef) and one.node.keywords for one in bases)  # by a metaclass
+    found = holder is not None and flow.root(holder) not in ("", "object", "torch.nn.Module")
+    return None if kept or found else function
 
 
 def _made_of(index: Index, flow: Flow, node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -33,7 +33,7 @@ from retrofit.survey.disorder import (
     paired_parts,
     wrapped_where_built,
 )
-from retrofit.survey.elsewhere import trained_elsewhere
+from retrofit.survey.elsewhere import never_started, trained_elsewhere
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -230,8 +230,8 @@ def survey(
     found = numbers.found(script.wrappers)
     script.numbers = sorted(found, key=lambda one: one.source in ("job", "shared"))  # told, where others ask
     script.other_gpu = numbers.other_gpu()
-    reached: Collection[Scope] = reachable(index, flow)
-    reached = reached if _train(reached, flow) else index.scopes
+    run = reachable(index, flow)
+    reached: Collection[Scope] = run if _train(run, flow) else index.scopes
     wrapping, training = [one.node for one in script.wrappers], [one.node for one in script.loops]
     libraries = find_frameworks(index, flow, reached, wrapping, training)
     used = [one for one in libraries if one.option or not one.beside]  # not only imported
@@ -248,6 +248,9 @@ def survey(
     _leave_out_backwards(script, groups, flow)
     script.instead = script.instead or [loop for loop in loops if loop not in script.loops]
     script.elsewhere = trained_elsewhere(index, flow, script.loops)
+    unknown = script.elsewhere or script.late_imports or script.unsettled
+    function = None if unknown else never_started(index, flow, script.loops, run)
+    script.unstarted = Site(node=function.node, index=index) if function is not None else None
     if not script.loops:
         _tell_what_is_there(script, flow)
     if script.loops or not script.wrappers:  # an engine that a file only helps itself from

@@ -140,6 +140,7 @@ class Script(Site):
         failing: the call that alone would run that function, or one that wraps a model not seen to be built, and that
             fails for its arguments; None for no such.
         given_to: what that function is given to, and so may call it, as `app.run(main)` does; "" for nothing.
+        unstarted: the function that leads to the epoch loops, where no run comes to it; None where one may.
         elsewhere: where it starts the one that has the epoch loops by a command; None where it may train itself.
         trained_before: where other models are wrapped that the same run trains before the chosen one.
         trained_after: the same of those that it trains after that, in the process that starts the training's own.
@@ -218,6 +219,7 @@ class Script(Site):
     failing: FailingCall | None = None
     given_to: str = ""
     elsewhere: CallSite | None = None
+    unstarted: Site | None = None
     trained_before: list[Wrapper] = field(default_factory=list)
     trained_after: list[Wrapper] = field(default_factory=list)
     other_ways: list[Wrapper] = field(default_factory=list)
@@ -487,6 +489,12 @@ class Script(Site):
             CallSite(node=call, index=self.index, anchors={"call": call}) for call in self.index.calls_to(*_IMPORTING)
         ]
         return ", ".join(call.place() for call in calls if not call.literal("name", 0))
+
+    @property
+    def starters(self) -> list[str]:
+        """The other scripts that import what leads to the training and nothing here comes to."""
+        imported = self.neighbours.get(self.unstarted.file.name, ()) if self.unstarted is not None else ()
+        return [one.shown for one in imported]
 
     @property
     def unsettled(self) -> list[CallSite]:
