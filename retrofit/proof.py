@@ -284,7 +284,7 @@ def _why(index: Index, name: str, edit: Edit) -> str:
     given = f"it gets one at line {' and '.join(map(str, lines))}" if lines else "nothing gives it one in this function"
     return (
         f"`{name}` may have no value where the new code for this place reads it: {given}, and not on every way here. "
-        f"Assign it on every way, or begin it with `{name} = None`."
+        "Assign it on every way."
     )
 
 

@@ -223,6 +223,7 @@ def test_a_name_that_new_code_would_read_too_early_is_asked_about(tmp_path: Path
     assert question.message.startswith(
         "`acc` may have no value where the new code for this place reads it: it gets one at"
     )
+    assert question.message.endswith("Assign it on every way.")  # None is no answer, where a model is asked about
 
 
 def test_what_the_script_itself_reads_in_the_same_place_is_its_own_affair(tmp_path: Path) -> None:

@@ -839,6 +839,21 @@ def test_model_that_is_taken_out_of_an_object_may_be_moved_then(made: str, moved
 
 
 @pytest.mark.parametrize(
+    ("built", "found"),
+    [
+        pytest.param("net = Net()\nif small:\n    cut = prune(net)\n    net = cut.cpu()\n", "net", id="in one branch"),
+        pytest.param("if small:\n    cut = Net(2)\n    net = cut\nelse:\n    net = Net()\n", "net", id="in one of two"),
+        pytest.param("if small:\n    net = Net(2)\nelse:\n    net = other = Net()\n", "net", id="in all branches"),
+        pytest.param("if small:\n    cut = Net(2)\nelse:\n    cut = Net()\nnet = cut\n", "cut", id="later"),
+    ],
+)
+def test_model_of_branches_goes_by_the_name_that_is_wrapped(built: str, found: str) -> None:
+    text = f"import copy\n\ndef prune(net):\n    return copy.deepcopy(net)\n\n{built}model = DDP(net)\n"
+    (model,) = survey_of(DDP + text).models
+    assert model.target == found
+
+
+@pytest.mark.parametrize(
     ("statement", "line"),
     [
         pytest.param("model.fc = nn.Linear(8, 2)", 3, id="head replaced"),

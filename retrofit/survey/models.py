@@ -329,7 +329,9 @@ def find_models(
     models = []
     for statement in statements:
         trains = statement in training and isinstance(statement.node, cst.SimpleStatementLine)
-        target = "" if trains else _assigned(statement, flow.closure(origins), flow)
+        names = [] if trains else _assigned(statement, flow.closure(origins), flow)
+        wrapped = [one.module for one in wrappers if one.scope is statement.scope]  # not what some branches alone name
+        target = next((name for name in names if name in wrapped), names[0] if names else "")
         if not target:
             if wrappers[0].shared or wrappers[0].module not in wrappers[0].scope.parameters:
                 return []
@@ -555,16 +557,17 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
     )
 
 
-def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:
-    """Return the name, or the item of a dict, to which one of ``origins`` is assigned in ``statement``."""
+def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> list[str]:
+    """Return the names, or the items of a dict, to which one of ``origins`` is assigned in ``statement``."""
+    found = []
     for binding in (*flow.index.bindings, *flow.index.items):
         if binding.value is None or statement not in binding.statement.path:
             continue
         for name, value in _parts(flow.index, binding.target, binding.value):
             made = flow.origins(value, binding.statement.scope)
             if not origins.isdisjoint({*made, *(Origin(o.node, binding.item) for o in made)}):
-                return name
-    return ""
+                found.append(name)
+    return found
 
 
 def _parts(index: Index, name: str, value: cst.BaseExpression) -> Iterator[tuple[str, cst.BaseExpression]]:
