@@ -140,6 +140,7 @@ class Script(Site):
         failing: the call that alone would run that function, or one that wraps a model not seen to be built, and that
             fails for its arguments; None for no such.
         given_to: what that function is given to, and so may call it, as `app.run(main)` does; "" for nothing.
+        perhaps: a call of a method of that function's name, of what is not seen to be made; "" for none.
         elsewhere: where it starts the one that has the epoch loops by a command; None where it may train itself.
         trained_before: where other models are wrapped that the same run trains before the chosen one.
         trained_after: the same of those that it trains after that, in the process that starts the training's own.
@@ -217,6 +218,7 @@ class Script(Site):
     uncalled: str = ""
     failing: FailingCall | None = None
     given_to: str = ""
+    perhaps: str = ""
     elsewhere: CallSite | None = None
     trained_before: list[Wrapper] = field(default_factory=list)
     trained_after: list[Wrapper] = field(default_factory=list)
