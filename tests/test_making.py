@@ -459,6 +459,44 @@ def test_what_a_function_of_both_passes_gives_without_training_is_validated(give
     assert [(one.expression, one.made) for one in scores] == [("val", made)] * bool(made)
 
 
+#: One pass for both, whose flag the branches of a choice by the phase set, in a function below the epoch loop.
+FLAGGED = """
+def turn(net):
+    global best
+    for phase in PHASES:
+        if phase == 'fit':
+            learns = True
+            data = loader
+        else:
+            learns = FLAG
+            data = held_out
+        found = run(net, data, learns=learns)
+        if phase == 'check':
+            kept = found
+            if kept < best:
+                best = kept
+                torch.save(net.state_dict(), 'best.pt')
+    return found
+"""
+
+
+@pytest.mark.parametrize(
+    ("phases", "flag", "asked"),
+    [
+        ("['fit', 'check']", "False", False),
+        ("['check', 'fit']", "False", False),
+        ("['fit', 'check']", "True", True),
+    ],
+)
+def test_a_pass_is_told_by_the_flag_that_a_branch_sets_for_its_phase(
+    tmp_path: Path, phases: str, flag: str, asked: bool
+) -> None:
+    function = code(FLAGGED).replace("PHASES", phases).replace("FLAG", flag)
+    text = script(before=EITHER + function).partition("    for x, y in loader")[0] + "    turn(model)\n"
+    messages = [one.message for one in plan_of(tmp_path, text).questions]
+    assert ["made by the training pass alone" in one for one in messages] == [True] * asked
+
+
 @pytest.mark.parametrize(("given", "silent"), [(", learns=False", True), ("", False)])
 def test_such_a_pass_that_gives_the_loop_nothing_is_told_of(tmp_path: Path, given: str, silent: bool) -> None:
     (question,) = plan_of(tmp_path, either(f"run(model, held_out{given})")).questions

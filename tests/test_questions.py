@@ -1632,8 +1632,8 @@ def test_a_best_so_far_is_known_however_it_comes_and_goes(tmp_path: Path, keeps:
     (question,) = plan(tmp_path, asked, (before(function), scored(f"best = validate(model, {call})\n"))).questions
     assert "which never falls" in question.message
     assert "--mode max takes the best all the same" in question.message
-    for first in ("0", "-9.5", "float('-inf')"):
-        anew = scored(f"best_acc = validate(model, {call.replace('best', first)})\n")
+    for first in ("0", "-9.5", "float('-inf')", "chosen"):  # by the training, as a threshold
+        anew = scored(f"chosen = choose(model)\nbest_acc = validate(model, {call.replace('best', first)})\n")
         made = plan(tmp_path, asked, (before(function), anew))
         assert not any("which never falls" in question.message for question in made.questions)
 

@@ -49,6 +49,7 @@ pytestmark = [
 HELPER = Path(__file__).parent.parent / "rules" / "perforatedai" / "pai_distributed"
 SCRIPTS = Path(__file__).parent / "runtime"
 SECONDS = 180
+COPIER = "import shutil, sys; shutil.copy(sys.argv[1], sys.argv[2].partition('=')[2])"
 SLOW_RISE = ("--scores", "0.1,0.2,0.3,0.4,0.5,0.6")  # longer than the scheduler's step
 
 
@@ -1097,6 +1098,57 @@ def test_a_file_of_before_the_training_that_the_script_takes_away_is_there_in_th
     training._pai.structures = [{"best": 0.6, "kept": True}]
     training._pai_end_with_files(complete=True)
     assert held("best.pt") == [3]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda: subprocess.run(["cp", "out/last.pt", "best.pt"], check=True),
+        lambda: subprocess.run(["cp", "last.pt", "../best.pt"], check=True, cwd="out"),
+        lambda: subprocess.run("rm -f best.pt && cp 'out/last.pt' best.pt", check=True, shell=True),
+        lambda: os.system("mv out/last.* best.pt"),
+        lambda: os.spawnvp(os.P_WAIT, "true", ["true"]) or os.system("cp out/last.pt . ; mv last.pt best.pt"),
+        lambda: subprocess.run([sys.executable, "-c", COPIER, "out/last.pt", "--to=best.pt"], check=True),
+    ],
+)
+def test_what_another_program_makes_of_the_files_is_of_the_round_too(
+    training: ModuleType, start: Callable[[], object]
+) -> None:
+    import torch
+
+    for number, score in ((1, 0.5), (2, 0.4)):
+        os.makedirs("out", exist_ok=True)
+        torch.save(number, "out/last.pt")
+        start()
+        assert held("best.pt") == [number]
+        if number == 1:
+            end_round(training, score)
+            assert not os.path.exists("best.pt")
+    training._pai.structures = [{"best": 0.4, "kept": True}]
+    training._pai_end_with_files(complete=True)
+    assert held("best.pt") == [1]
+
+
+def test_what_another_program_only_reads_stays_and_what_it_replaces_is_there_again(training: ModuleType) -> None:
+    """So does what it makes of no file that the script has saved."""
+    import torch
+
+    training._pai.steps = 0
+    for name in ("best.pt", "given.txt", "list.txt"):
+        Path(name).write_text("0")
+        os.utime(name, (1, 1))
+    training._pai.steps = 1
+    torch.save(1, "last.pt")
+    subprocess.run(["cp", "last.pt", "best.pt"], check=True)
+    subprocess.run(["cat", "last.pt", "given.txt"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cp", "given.txt", "list.txt"], check=True)
+    subprocess.run(["cp", "given.txt", "other.txt"], check=True)
+    os.system("echo 'unfinished > /dev/null 2>&1")
+    assert held("best.pt") == [1]
+    end_round(training, 0.5)
+    assert {name: Path(name).read_text() for name in os.listdir() if name != "PAI"} == dict.fromkeys(
+        ("best.pt", "given.txt", "list.txt", "other.txt"), "0"
+    )
 
 
 def test_a_training_that_saves_nothing_ends_as_well(training: ModuleType) -> None:

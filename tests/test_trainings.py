@@ -2029,10 +2029,19 @@ for epoch in range(9):
 """
 
 
-def test_a_method_that_trains_and_is_not_seen_to_be_called_is_named_with_what_would_show_it(tmp_path: Path) -> None:
-    (question,) = plan_of(tmp_path, MADE_BY_KEY).questions
-    assert (
-        "nothing was found to call `train_on` (line 6). Call that, by name or on an object that is" in question.message
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("train_on", ", unless `model.module.train_on` (line 14) does, of an object whose class is not seen"),
+        ("run", ""),
+    ],
+)
+def test_a_method_that_trains_and_is_not_seen_to_be_called_is_named_with_what_would_show_it(
+    tmp_path: Path, call: str, told: str
+) -> None:
+    (question,) = plan_of(tmp_path, MADE_BY_KEY.replace("module.train_on", f"module.{call}")).questions
+    assert f"nothing was found to call `train_on` (line 6){told}. Call that, by name or on an object that is" in (
+        question.message
     )
 
 

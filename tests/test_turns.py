@@ -252,6 +252,11 @@ def last_in(epoch: str) -> str:
     ("epoch", "loop"),
     [
         pytest.param(f"loss = last_batch(model){BEST}", "for x, y in held_out:", id="a function's last batch"),
+        pytest.param(
+            "for again in range(2):\n    error = evaluate(model, held_out)" + COMPARED.replace("LOSS", "error"),
+            "for again in range(2):",
+            id="twice",
+        ),
         pytest.param(f"loss = of_another_kind(model){BEST}", "for x, y in held_out:", id="in branches"),
         pytest.param(
             "stats = of_late_limits(model)\nbest = max(best, stats['acc'])",
@@ -328,6 +333,10 @@ def test_a_score_of_the_last_turn_alone_is_told(epoch: str, loop: str) -> None:
             for name in ("per_key", "of_each_batch", "of_best_threshold", "copied", "meant_after_all")
         ),
         pytest.param("stats = per_measured_key(model)\nbest = max(best, stats['val_acc'])", id="per_measured_key"),
+        pytest.param(
+            "for again in range(1):\n    error = evaluate(model, held_out)" + COMPARED.replace("LOSS", "error"),
+            id="a single turn",
+        ),
         pytest.param(f"loss = evaluate(model){BEST}\nfor held in sets:\n    print(held)", id="another loop"),
         pytest.param(PHASES.replace("PHASES", "['train', 'val']") + "best = max(best, acc)", id="one that validates"),
         pytest.param(

@@ -247,3 +247,11 @@ def wholes_of(name: str) -> list[str]:
     """Return a dotted name and what it is a part of: `self.meter.avg`, `self.meter`."""
     parts = name.split(".")
     return [".".join(parts[:end]) for end in range(len(parts), parts[0] == "self", -1)]
+
+
+def is_single(over: cst.CSTNode | None) -> bool:
+    """Whether what a loop goes through is one number alone: `range(1)`, `range(0, 1)`."""
+    if not isinstance(over, cst.Call) or dotted(over.func) != "range":
+        return False
+    known = [one.value.evaluated_value for one in over.args if isinstance(one.value, cst.Integer)]
+    return len(known) == len(over.args) in (1, 2) and known[-1] - sum(known[:-1]) == 1

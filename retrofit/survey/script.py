@@ -710,9 +710,14 @@ def _tell_what_is_there(script: Script, flow: Flow) -> None:
             ]
             script.uncalled = f"`{function.name}` ({script.index.place(function.node, backward.file)})"
             script.failing = script.failing or _failing(script.index, flow, function)
-            script.given_to = "".join(
-                f"`{script.index.source.code(call.func)}` ({script.index.place(call, backward.file)})"
-                for call in given[:1]
+            named = script.index.method_calls(function.name) if function.holder is not None else []
+            unknown = [call for call, _ in named if flow.called(call) is None]
+            script.given_to, script.perhaps = (
+                "".join(
+                    f"`{script.index.source.code(call.func)}` ({script.index.place(call, backward.file)})"
+                    for call in calls[:1]
+                )
+                for calls in (given, unknown)
             )
 
 

@@ -31,10 +31,10 @@ def best_in(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Candid
         function = flow.called(call) if isinstance(call, cst.Call) else None
         if isinstance(call, cst.Call) and function is not None:
             if key:
-                found += _bests_in_item(index, loop, function, call, binding.item, key)
+                found += _bests_in_item(index, loop, function, binding, key)
             else:
                 bests = bests_returned(index, function, binding.item)
-                found += [one for one in bests if _goes_on(index, loop, function, call, one.best)]
+                found += [one for one in bests if _goes_on(index, loop, function, binding, one.best)]
             found += _bests_in_attribute(index, flow, function, binding.item, key)
     return found
 
@@ -60,11 +60,9 @@ def _bests_in_attribute(index: Index, flow: Flow, function: Scope, item: int | N
                 yield one
 
 
-def _bests_in_item(
-    index: Index, loop: EpochLoop, function: Scope, call: cst.Call, item: int | None, key: str
-) -> list[Candidate]:
+def _bests_in_item(index: Index, loop: EpochLoop, function: Scope, taken: Binding, key: str) -> list[Candidate]:
     """Return scores of a function that puts the best so far of them into an item of what it returns."""
-    returned = {dotted(element_of(value, item)) for value in index.returned(function)}
+    returned = {dotted(element_of(value, taken.item)) for value in index.returned(function)}
     targets = {f"{one}[{key}" for one in returned}
     filled = [b for b in index.items if b.statement.scope is function and unquoted(b.target) in targets]
     if len(returned) != 1 or not filled:
@@ -73,7 +71,7 @@ def _bests_in_item(
     kept = [c for c in tracked if not c.outside and {c.best} == {dotted(one.value) for one in filled}]
     if all(is_handed_on(index, one) for one in filled):
         return kept
-    return [c for c in kept if c.best in function.parameters and _goes_on(index, loop, function, call, c.best)]
+    return [c for c in kept if c.best in function.parameters and _goes_on(index, loop, function, taken, c.best)]
 
 
 def is_handed_on(index: Index, filled: Binding) -> bool:
@@ -124,13 +122,22 @@ def _given(index: Index, function: Scope) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _goes_on(index: Index, loop: EpochLoop, function: Scope, call: cst.Call, best: str) -> bool:
-    """Whether a call gives a best so far that the loop knows, rather than one with which it begins anew."""
+def _goes_on(index: Index, loop: EpochLoop, function: Scope, taken: Binding, best: str) -> bool:
+    """Whether a call gives a best so far that the loop has of it, rather than one with which it begins anew.
+
+    A parameter that it compares may be given something else, as a threshold that the training has chosen.
+    """
+    assert isinstance(taken.value, cst.Call)
     parameter, key = _given(index, function)[best]
-    whole = argument_of(function, call, parameter)
+    whole = argument_of(function, taken.value, parameter)
     given = dict(written_items(index, whole)).get(key, whole) if whole is not None else None
-    changed = [
-        b.target for b in (*index.bindings, *index.items, *index.appended) if in_loop(index, loop, b.statement.node)
-    ]
-    names = {name.partition("[")[0].partition(".")[0] for name in changed}
-    return given is not None and any(name.partition(".")[0] in names for name in names_in(given, called=False))
+    inside = [b for b in (*index.bindings, *index.items, *index.appended) if in_loop(index, loop, b.statement.node)]
+    roots, made = {_root(taken.target)}, set[str]()
+    while roots != made:
+        made = set(roots)
+        roots |= {_root(b.target) for b in inside if b.value and not made.isdisjoint(map(_root, names_in(b.value)))}
+    return given is not None and not made.isdisjoint(map(_root, names_in(given, called=False)))
+
+
+def _root(name: str) -> str:
+    return name.partition("[")[0].partition(".")[0]

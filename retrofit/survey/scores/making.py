@@ -133,7 +133,8 @@ class Making:
         at = self._index.statement(node) if node in self._index.parents else self._end
         frame = self._frame(at)
         if call is not None and at.scope is not self._loop.scope and self._flow.called(call) is at.scope:
-            frame = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(at)))
+            called = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(self._index.statement(call))))
+            frame = replace(called, given={**called.given, **self._phases(at)})
         own = [b for b in self._bound.get(unquoted(written(self._index, node)), []) if b.statement is at]
         own = own if is_bound(self._index, node) else []
         return _kind({kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame))
@@ -167,7 +168,7 @@ class Making:
         return _kind(self._around(at, self._frame(at)))
 
     def _frame(self, at: Statement) -> _Frame:
-        return _Frame(at.scope, self._phases(at) if at.scope is self._loop.scope else {})
+        return _Frame(at.scope, self._phases(at))
 
     def read_for(self, node: cst.BaseExpression, call: cst.Call | None = None) -> set[tuple[str, Statement]]:
         """Return the variables and items out of which a value is made, each with a statement that reads it for that.
@@ -183,7 +184,7 @@ class Making:
         """Return what the variable of a loop over phases is at a statement: the last one that it can be there."""
         found: dict[str, object] = {}
         for part in self._index.loops:
-            inside = part.scope is self._loop.scope and self._loop.statement in part.path
+            inside = part.scope is at.scope and (at.scope is not self._loop.scope or self._loop.statement in part.path)
             name, values = (phases_of(self._index, part.node) if inside else None) or ("", [])
             for phase in values:
                 given = self._with_flags(part.scope, {name: phase})
@@ -473,11 +474,19 @@ class Making:
             default = default_of(function, name) if value is None else None
             known = constant(value if value is not None else default)
             if value is not None and known is SOMETHING and frame.given:
-                known = frame.given.get(dotted(value) or "", SOMETHING)
+                known = self._constant_at(call, dotted(value) or "", frame)
             if value is not None or default is not None:
                 given[name] = known
         kind = object_class(self._flow, function, call, frame.kind)
         return _Frame(function, self._with_flags(function, given), call, frame, kind)
+
+    def _constant_at(self, call: cst.Call, name: str, frame: _Frame) -> object:
+        """Return what a variable is where a call stands, `SOMETHING` where that is not told."""
+        if name in frame.given:
+            return frame.given[name]
+        given = self._given(name, self._index.statement(call), frame) if call in self._index.parents else []
+        found = {SOMETHING if b.value is None or b.item is not None else constant(b.value) for b in given}
+        return found.pop() if len(found) == 1 else SOMETHING
 
     def _with_flags(self, scope: Scope, given: Mapping[str, object]) -> dict[str, object]:
         """Return what is known of names, and of a function's conditions on them: `fits = mode == "fit"`."""

@@ -12,7 +12,17 @@ from retrofit.survey.conditions import argument_of, holds_with
 from retrofit.survey.counters import carries_on, changes
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver, wholes_of
+from retrofit.survey.nodes import (
+    children,
+    dotted,
+    is_single,
+    last_name,
+    method_name,
+    names_in,
+    nodes_in,
+    receiver,
+    wholes_of,
+)
 from retrofit.survey.scopes import Binding, Statement
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, is_turns_number
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
@@ -127,7 +137,11 @@ class Turns:
     def _of_one_turn(self, loop: Statement, binding: Binding) -> bool:
         """Whether a variable is given a value in several turns of a loop, of which the last one stays."""
         at, node = binding.statement, loop.node
-        if not isinstance(node, cst.For) or any(_breaks(later) for later in (at, *at.following)):
+        if (
+            not isinstance(node, cst.For)
+            or is_single(node.iter)
+            or any(_breaks(later) for later in (at, *at.following))
+        ):
             return False
         names = set(names_in(node.target))
         around = [part for part in at.path if loop in part.path[:-1]]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from retrofit.survey.nodes import is_single
 from retrofit.survey.scopes import Statement
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite
@@ -139,10 +140,7 @@ class EpochLoop(Site):
     @property
     def single(self) -> bool:
         """Whether it goes through one number alone: `range(1)`, `range(0, 1)`."""
-        limit = self.anchors.get("range") if isinstance(self.node, cst.For) else None
-        numbers = [one.value for one in limit.args] if isinstance(limit, cst.Call) else []
-        known = [one.evaluated_value for one in numbers if isinstance(one, cst.Integer)]
-        return len(known) == len(numbers) in (1, 2) and known[-1] - sum(known[:-1]) == 1
+        return isinstance(self.node, cst.For) and is_single(self.anchors.get("range"))
 
     @property
     def ends(self) -> list[int]:

@@ -141,6 +141,7 @@ class Script(Site):
             fails for its arguments; None for no such.
         given_to: what that function is given to, and so may call it, as `app.run(main)` does; "" for nothing.
         unstarted: the function that leads to the epoch loops, where no run comes to it; None where one may.
+        perhaps: a call of a method of that function's name, of what is not seen to be made; "" for none.
         elsewhere: where it starts the one that has the epoch loops by a command; None where it may train itself.
         trained_before: where other models are wrapped that the same run trains before the chosen one.
         trained_after: the same of those that it trains after that, in the process that starts the training's own.
@@ -218,6 +219,7 @@ class Script(Site):
     uncalled: str = ""
     failing: FailingCall | None = None
     given_to: str = ""
+    perhaps: str = ""
     elsewhere: CallSite | None = None
     unstarted: Site | None = None
     trained_before: list[Wrapper] = field(default_factory=list)

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from perforatedai import globals_perforatedai as GPA
 
+from .commands import _pai_commands, _pai_copiers, _pai_paths_in, _pai_starts
 from .continuity import _pai_better
 from .library import _pai_folder
 from .place import _pai_root
@@ -198,11 +199,13 @@ def _pai_follow(event: str, arguments: tuple[Any, ...]) -> None:
     So are copies, as that of the newest for the best, and links. Of other folders than the one where training was
     started only those count that hold such a file. One of before that goes is there again for the next round.
     """
-    if event not in ("open", "os.mkdir", "shutil.copyfile", "os.rename", "os.remove", "os.link", "os.symlink"):
-        return
-    if not _pai.steps or getattr(_pai_follows, "busy", False):
+    known = ("open", "os.mkdir", "shutil.copyfile", "os.rename", "os.remove", "os.link", "os.symlink", *_pai_starts)
+    if event not in known or not _pai.steps or getattr(_pai_follows, "busy", False):
         return
     with contextlib.suppress(OSError, TypeError, ValueError):  # which the script's own call raises as well
+        if event in _pai_starts:
+            _pai_follow_start(event, arguments)
+            return
         if event in ("os.remove", "os.rename") and os.path.isfile(arguments[0]) and arguments[-1] == -1:
             path = os.path.abspath(os.fsdecode(arguments[0]))
             if _pai_is_of_script(path) and not _pai_is_since_beginning(path):
@@ -253,6 +256,23 @@ def _pai_follow_file(event: str, source: str, target: str) -> None:
     source, target = os.path.abspath(source), os.path.abspath(target)
     for path in [one for one in _pai.files if one == source or one.startswith(os.path.join(source, ""))]:
         _pai_note_file(target if event == "os.symlink" else target + path.removeprefix(source))
+
+
+def _pai_follow_start(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note what another program is to make of the script's files: a copy of them, or a file that is not there yet."""
+    for command in _pai_commands(event, arguments):
+        paths = _pai_paths_in(command, arguments[2] if event == "subprocess.Popen" else None)
+        copies = os.path.basename(command[0]) in _pai_copiers and len(paths) > 1
+        target = paths.pop() if copies else ""
+        for path in paths if copies or _pai.complete else ():
+            _pai_find_file(path)
+        for path in paths if copies else ():
+            into = os.path.isdir(target) and not os.path.islink(target)
+            _pai_follow_file(event, path, os.path.join(target, os.path.basename(path)) if into else target)
+        if not copies and not _pai.files.keys().isdisjoint(paths):
+            for path in paths:
+                if not os.path.lexists(path) and _pai_is_of_script(path):
+                    _pai_note_file(path)
 
 
 for _pai_writer in _pai_compiled:
