@@ -139,6 +139,14 @@ def test_the_options_go_before_the_first_reading_of_a_parser_that_gets_more_behi
     assert new.index("'--pai_load_folder'") < new.index("args = parser.parse_args()")
 
 
+def test_the_definition_of_a_function_that_reads_a_parser_is_no_reading(tmp_path: Path) -> None:
+    """The options went between the two functions."""
+    head = "import argparse\n\nparser = argparse.ArgumentParser()\n\ndef parse():\n    return parser.parse_args()\n\n"
+    head += "parser.add_argument('--given')\n\ndef main():\n    args = parse()\n"
+    text = f"{head}{indent(script(epoch=_SCORED), '    ')}\nmain()\n"
+    assert "add_argument('--given')\nparser.add_argument('--perforate" in rewritten(plan_of(tmp_path, text))
+
+
 _FIRST = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--rank')\n"
 
 SEVERAL = {

@@ -1714,6 +1714,7 @@ CAUGHT = {
     "around its function's call": ("train(model)", "except Done:", True),
     "as any error": ("LOOP", "except Exception:", False),
     "as another one": ("LOOP", "except ValueError:", False),
+    "as an error": ("LOOP", "except DivergedError:", False),
 }
 
 
@@ -1721,16 +1722,19 @@ CAUGHT = {
 def test_exception_that_is_caught_behind_the_training_ends_it(
     tmp_path: Path, tried: str, caught: str, ends: bool
 ) -> None:
-    """It leaves before the turn hands its score over, and past all that stands behind the loop."""
+    """It leaves before the turn hands its score over, and past all that stands behind the loop.
+
+    One that is an error by its name, as of a loss that is not finite, ends no training that is to get dendrites.
+    """
     epoch = "acc = evaluate(model)\nif acc > best:\n    best = acc\nelif other(acc):\n    raise Done(epoch)\nprint(acc)"
     loop = script(epoch, f"{MEASURED}\nbest = 0")
     head = loop.index("for epoch in")
     inner = f"def train(model):\n    best = 0\n{indent(loop[head:], '    ')}\n" if tried != "LOOP" else ""
     block = indent(tried.replace("LOOP", loop[head:]), "    ")
     text = f"{loop[:head]}\nclass Done(Exception):\n    pass\n\n{inner}\ntry:\n{block}\n{caught}\n    print(best)\n"
-    changed = rewritten(plan_of(tmp_path, text))
+    changed = rewritten(plan_of(tmp_path, text.replace("Done", "DivergedError") if "Diverged" in caught else text))
     early = "pai_distributed.report_validation_score(acc, model, early=True, leave=False)"
-    ended = rf"{re.escape(early)}\n +pai_distributed.end_of_training\(\)\n(.*kept_with_best\(\)\n)? +raise Done"
+    ended = rf"{re.escape(early)}\n +pai_distributed.end_of_training\(\)\n(.*kept_with_best\(\)\n)? +raise \w+\(epoch\)"
     assert (re.search(ended, changed) is not None) is ends
 
 

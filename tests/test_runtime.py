@@ -3083,6 +3083,28 @@ def test_the_tracker_of_no_model_builds_what_the_script_built(helper: ModuleType
     helper.GPA.pai_tracker.set_optimizer_instance(optimizer)
 
 
+@pytest.mark.parametrize("given", [("StepLR", {"step_size": 2}), ("ReduceLROnPlateau", {"patience": 1, "mode": "max"})])
+def test_the_scores_of_no_model_step_the_schedule_as_the_script_did(
+    helper: ModuleType, given: tuple[str, dict[str, Any]]
+) -> None:
+    """For its own steps are taken out where the tracker builds it."""
+    import torch
+
+    kind, arguments = given
+    tracker, model = helper.GPA.pai_tracker, torch.nn.Linear(2, 2)
+    tracker.set_optimizer(torch.optim.SGD)
+    tracker.set_scheduler(getattr(torch.optim.lr_scheduler, kind))
+    optimizer, _ = tracker.setup_optimizer(model, {"params": model.parameters(), "lr": 1.0}, arguments)
+    rates = []
+    for _ in range(4):
+        optimizer.step()
+        assert not helper.report_validation_score(0.5, model)
+        rates.append(round(optimizer.param_groups[0]["lr"], 6))
+    assert rates == {"StepLR": [1.0, 0.1, 0.1, 0.01], "ReduceLROnPlateau": [1.0, 1.0, 0.1, 0.1]}[kind]
+    tracker.setup_optimizer(model, {"params": model.parameters(), "lr": 1.0})
+    assert not helper.report_validation_score(None, model)
+
+
 def test_a_run_that_trains_another_model_goes_on_as_before(
     helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

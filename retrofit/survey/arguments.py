@@ -117,7 +117,10 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     own = [call for call, name in calls if Origin(construction) in flow.deep_origins(name, index.scope_of(call))]
     strict = [call for call in own if method_name(call) != "parse_known_args"]
     ways = [part for call in strict for way in flow.leading(index.statement(call)) for part in way.path]
-    read = min((part.index for part in ways if part.siblings is made.siblings), default=len(made.siblings))
+    runs = [
+        part.index for part in ways if part.siblings is made.siblings and not isinstance(part.node, cst.FunctionDef)
+    ]
+    read = min(runs, default=len(made.siblings))
     last = made
     options: set[str] = set()
     for call, group in index.method_calls("add_argument"):

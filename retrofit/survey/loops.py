@@ -681,7 +681,7 @@ def _leaving(loop: EpochLoop, flow: Flow) -> list[cst.CSTNode]:
 def _caught(loop: EpochLoop, flow: Flow) -> set[str]:
     """Return the full names of the exceptions that end a loop and are caught around it, where the script goes on.
 
-    What catches errors of any kind, or ends the script by one, knows of no end of the training.
+    What is an error, by its name or what catches it, or ends the script as one, is no end of the training.
     """
     index, found = loop.index, set[str]()
     for way in flow.leading(loop.statement):
@@ -693,7 +693,8 @@ def _caught(loop: EpochLoop, flow: Flow) -> set[str]:
                 fails = isinstance(last, cst.Raise) or (last is not None and exits(last) and not _exits(index, last))
                 types = [item.value for item in one.type.elements] if isinstance(one.type, cst.Tuple) else [one.type]
                 found.update(index.qualified(kind) for kind in types if kind is not None and not fails)
-    return found - {"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"}
+    anything = {"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"}
+    return {name for name in found - anything if not name.endswith("Error")}
 
 
 def _raised(index: Index, node: cst.CSTNode) -> str:

@@ -40,8 +40,10 @@ class _PaiNoTracker(list[Any]):
     """Stands for the tracker where no model is perforated, empty as the library's own list is there.
 
     So does another script, or one whose options choose another model, train by code that was rewritten: it builds its
-    optimizer as it was.
+    optimizer as it was, and steps what it builds with that, of which the script's own steps are taken out.
     """
+
+    planned: Any = None
 
     def initialize_tracker_settings(self) -> None:
         """Do nothing, as there are no dendrites."""
@@ -54,13 +56,20 @@ class _PaiNoTracker(list[Any]):
 
     def setup_optimizer(self, _: Any, arguments: dict[str, Any], schedule: dict[str, Any] | None = None) -> Any:
         optimizer = set_optimizer_instance(self.kind(**arguments))
-        return optimizer, None if schedule is None else self.schedule(optimizer, **schedule)
+        self.planned = None if schedule is None else self.schedule(optimizer, **schedule)
+        return optimizer, self.planned
+
+    def step(self, score: Any) -> None:
+        if isinstance(self.planned, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            self.planned.step(score)
+        elif self.planned is not None:
+            self.planned.step()
 
     def set_optimizer_instance(self, optimizer: Any) -> None:
         set_optimizer_instance(optimizer)
 
 
-if type(GPA.pai_tracker) is list:
+if not GPA.pai_tracker:
     GPA.pai_tracker = _PaiNoTracker()
 
 

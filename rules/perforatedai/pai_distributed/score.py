@@ -14,6 +14,7 @@ from .initialization import _pai_fail_with_another, finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_with_layers, _pai_settle, _pai_unwrap
 from .logbook import _pai_take_up
 from .of_best_round import _pai_end_with_best, _pai_is_best_round
+from .optimizer import _PaiNoTracker
 from .place import _pai_place
 from .process import (
     _pai,
@@ -62,6 +63,8 @@ def report_validation_score(
     if not GPA.pai_tracker:  # another model, or another script: that goes on as if this were not there
         if initializing() or load_folder():
             _pai_fail_with_another()
+        if isinstance(GPA.pai_tracker, _PaiNoTracker):
+            GPA.pai_tracker.step(score)
         return False
     if _pai_is_over():
         return True
