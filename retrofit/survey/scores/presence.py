@@ -188,7 +188,14 @@ def _lacking(index: Index, node: cst.BaseExpression, stand_ins: list[StandIn]) -
         found.append(f"{written(index, key).partition('[')[2][:-1]} in {name}")
     if key is not None and any(one.plain for one in whole):
         found.append(f"hasattr({name}, 'keys')")
+    elif key is not None and any(_is_single(one) for one in whole):
+        found.append(f"hasattr({name}, '__getitem__')")
     return found
+
+
+def _is_single(one: StandIn) -> bool:
+    """Whether a constant is a number, or says yes or no, of which no item can be taken."""
+    return not (one.absent or isinstance(one.value, (cst.Dict, cst.DictComp)))
 
 
 def ends_on_others(flow: Flow, function: Scope) -> bool:

@@ -380,6 +380,8 @@ def _is_constant(value: Value) -> bool:
     if isinstance(node, cst.Dict):
         lacks = value.keys and value.keys[0][0] in "'0123456789"
         return not node.elements or (bool(lacks) and all(isinstance(one, cst.DictElement) for one in node.elements))
+    if value.keys and dotted(node) in ("True", "False"):
+        return True  # it has no items
     return (
         node is None or isinstance(node, (cst.Integer, cst.Float)) or dotted(node) == "None" or _is_infinite(value.node)
     )
