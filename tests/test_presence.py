@@ -81,6 +81,16 @@ def test_an_item_is_not_taken_of_what_has_none_on_other_ranks(tmp_path: Path, ot
     assert f"{_CALL}{given}, model" in rewritten(plan_of(tmp_path, f"import torch.distributed as dist\n{text}"))
 
 
+@pytest.mark.parametrize(("filled", "asked"), [("if epoch % 4 == 0:", True), ("with torch.no_grad():", False)])
+def test_an_item_of_an_item_is_taken_where_that_has_been_filled(tmp_path: Path, filled: str, asked: bool) -> None:
+    fill = f"    {filled}\n        stats[part]['acc'] = evaluate(model, part)"
+    epoch = f"for part in ['train', 'valid']:\n    stats[part] = {{}}\n{fill}\nprint(stats)"
+    text = script(epoch, "stats = {'train': {}, 'valid': {}}")
+    new = rewritten(plan_of(tmp_path, text, Options(metric="stats['valid']['acc']", mode="max")))
+    score = "stats['valid']['acc']" + (" if 'acc' in stats['valid'] else None" if asked else "")
+    assert f"{_CALL}{score}, model)\n" in new.replace('"', "'")
+
+
 F1 = "from sklearn.metrics import f1_score\n    "
 #: What an evaluation returns for its other task, and whether the score is asked for.
 BY_TASK = {

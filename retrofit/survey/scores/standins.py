@@ -58,6 +58,7 @@ class StandIn:
         ranked: whether it is there on some ranks alone.
         condition: the code of a condition about the turn's number under which it is not, "" for none.
         plain: whether it is a number, measured or not, where the script has a dict on another way.
+        deep: how many items are taken out of what it stands for: two for `stats["valid"]["acc"]`.
     """
 
     value: cst.BaseExpression | None
@@ -66,6 +67,7 @@ class StandIn:
     ranked: bool
     condition: str
     plain: bool = False
+    deep: int = 1
 
     @property
     def absent(self) -> bool:
@@ -245,7 +247,7 @@ class StandIns:
         asked = [(test, holds) for test, holds in tests if holds_with(test.node, {}) is not holds]
         told = [(code(t.node), holds) for t, holds in asked if not t.turn.isdisjoint(names_in(t.node))]
         condition = next((test if holds else f"not ({test})" for test, holds in told), "")
-        return StandIn(value.node, value.reading.at, bool(value.keys), ranked, condition)
+        return StandIn(value.node, value.reading.at, bool(value.keys), ranked, condition, deep=len(value.keys))
 
     def _following(self, names: set[str], scope: Scope) -> frozenset[str]:
         """Return names of the turn's number, and what a function makes of it: `last = epoch == epochs - 1`."""
