@@ -76,6 +76,10 @@ def carried_in(epoch: str) -> str:
     [
         pytest.param(f"accs.append(evaluate(model))\nacc = np.mean(accs){BEST}", "accs", id="a list of the epochs"),
         pytest.param(f"{PASS}accs.append(hits(model(x), y))\nacc = sum(accs) / len(accs){BEST}", "accs", id="batches"),
+        pytest.param(f"accs = [*accs, evaluate(model)]\nacc = np.mean(accs){BEST}", "accs", id="a list around"),
+        pytest.param(
+            f"accs.append(evaluate(model))\nacc = np.mean(accs){BEST}\naccs = accs[:9]", "accs", id="cut off at its end"
+        ),
         pytest.param(f"acc = validate(model, accs){BEST}", "accs", id="a function's argument"),
         pytest.param(f"{PASS}right += hits(model(x), y)\nacc = right / len(held_out){BEST}", "right", id="a sum"),
         pytest.param(f"{PASS}meter.update(hits(model(x), y))\nacc = meter.average(){BEST}", "self.total", id="a meter"),
@@ -108,6 +112,14 @@ def test_a_score_of_all_epochs_so_far_is_told(epoch: str, name: str) -> None:
         pytest.param(f"accs.append(evaluate(model))\nacc = accs[-1]{BEST}", id="the newest of a list"),
         pytest.param("acc = evaluate(model)\naccs.append(acc)\nif acc >= max(accs):\n    save(model)", id="its best"),
         pytest.param(f"accs = []\n{PASS}accs.append(hits(model(x), y))\nacc = np.mean(accs){BEST}", id="begun anew"),
+        pytest.param(
+            f"accs.append(evaluate(model))\nacc = np.mean(accs){BEST}\naccs = accs[9:]",
+            id="begun anew with the last",
+        ),
+        pytest.param(
+            f"{PASS}accs.append(hits(x))\nacc = np.mean(accs){BEST}\naccs = accs[:0]", id="cut off at its beginning"
+        ),
+        pytest.param(f"accs = [accs[-1], evaluate(model)]\nacc = np.mean(accs){BEST}", id="a list of two"),
         pytest.param(f"accs.clear()\n{PASS}accs.append(hits(model(x), y))\nacc = np.mean(accs){BEST}", id="emptied"),
         pytest.param(f"acc = validate(model, []){BEST}", id="another list in each epoch"),
         pytest.param(f"{PASS}right += hits(model(x), y)\nacc = right / 9{BEST}\nright = 0", id="begun anew at the end"),
@@ -138,6 +150,31 @@ def test_one_that_the_user_names_is_taken_with_a_note(tmp_path: Path) -> None:
     (note,) = [note for note in plan.notes if note.code == "PAI012"]
     assert "`acc` is of all epochs so far: `accs`" in note.message
     assert "report_validation_score(acc, model)" in rewritten(plan)
+
+
+MEASURES = """
+model.eval()
+val_loss = 0.0
+with torch.no_grad():
+    for x, y in held_out:
+        val_loss += criterion(model(x), y)
+val_loss /= 9
+val_losses += [val_loss]
+"""
+
+
+@pytest.mark.parametrize("cut", ["", "\nval_losses = val_losses[:9]"])
+@pytest.mark.parametrize(
+    ("made", "score"),
+    [
+        pytest.param("val_loss_tensor = torch.tensor(val_losses)\ntorch.save(val_loss_tensor, 'losses')", "val_loss"),
+        pytest.param("val_loss_log = torch.log(val_loss)", "val_loss_log"),
+    ],
+    ids=["all so far", "this epoch's"],
+)
+def test_one_of_this_epoch_comes_before_what_is_of_all(made: str, score: str, cut: str) -> None:
+    (found,) = survey_of(script(f"{MEASURES}{made}{cut}", "val_losses = []")).scores
+    assert (found.expression, found.carried[0]) == (score, "")
 
 
 LOGS = """

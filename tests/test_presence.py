@@ -59,6 +59,38 @@ TRIED = {
 }
 
 
+#: What ranks have that do not measure, and what is asked for before an item of it is taken.
+OF_OTHERS = {
+    "a number": ("1, 1", "hasattr(results, '__getitem__')"),
+    "one below zero": ("-1, 0", "hasattr(results, '__getitem__')"),
+    "no": ("False, None", "hasattr(results, '__getitem__')"),
+    "nothing": ("None, 1", "results is not None"),
+    "the same": ("[acc], 0", ""),
+    "another": ("guess(model), 0", ""),
+}
+
+
+@pytest.mark.parametrize(("other", "asked"), OF_OTHERS.values(), ids=OF_OTHERS)
+def test_an_item_is_not_taken_of_what_has_none_on_other_ranks(tmp_path: Path, other: str, asked: str) -> None:
+    made = (
+        f"def measure(model):\n    acc = hits(model)\n    if not rank:\n        return [acc], 3\n    return {other}\n"
+    )
+    best = "    if results[0] > best:\n        best = results[0]\n        torch.save(model.state_dict(), 'best.pt')"
+    text = script(f"results, images = measure(model)\nif rank == 0:\n{best}", f"{made}rank, best = dist.get_rank(), 0")
+    given = f"results[0] if {asked} else None" if asked else "results[0]"
+    assert f"{_CALL}{given}, model" in rewritten(plan_of(tmp_path, f"import torch.distributed as dist\n{text}"))
+
+
+@pytest.mark.parametrize(("filled", "asked"), [("if epoch % 4 == 0:", True), ("with torch.no_grad():", False)])
+def test_an_item_of_an_item_is_taken_where_that_has_been_filled(tmp_path: Path, filled: str, asked: bool) -> None:
+    fill = f"    {filled}\n        stats[part]['acc'] = evaluate(model, part)"
+    epoch = f"for part in ['train', 'valid']:\n    stats[part] = {{}}\n{fill}\nprint(stats)"
+    text = script(epoch, "stats = {'train': {}, 'valid': {}}")
+    new = rewritten(plan_of(tmp_path, text, Options(metric="stats['valid']['acc']", mode="max")))
+    score = "stats['valid']['acc']" + (" if 'acc' in stats['valid'] else None" if asked else "")
+    assert f"{_CALL}{score}, model)\n" in new.replace('"', "'")
+
+
 F1 = "from sklearn.metrics import f1_score\n    "
 #: What an evaluation returns for its other task, and whether the score is asked for.
 BY_TASK = {

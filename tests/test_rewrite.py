@@ -1652,6 +1652,76 @@ def test_turn_that_ends_the_training_hands_its_score_over_first(tmp_path: Path, 
     assert (f"model)\n    if {test}:\n        bar.close()\n" in rewritten(plan_of(tmp_path, closed))) == handed
 
 
+#: Where the training ends within the block that measures, and whether the score is handed over there.
+ENDED_WITHIN = {
+    "at once": ("if acc > 0.9:\n    END", True),
+    "deeper": ("if epoch > 3:\n    if acc > 0.9:\n        END", True),
+    "as it is better": ("if acc > best:\n    best = acc\n    save(model)\n    if acc > 0.9:\n        END", True),
+    "on a rank": ("if rank == 0 and acc > 0.9:\n    END", False),
+    "in a loop": ("for name in names:\n    tell(name)\n    if acc > 0.9:\n        exit()", False),
+}
+
+
+@pytest.mark.parametrize(
+    "guard",
+    ["if epoch % 2 == 0:", "if late:\n    tell(late)\nelif valid:", "with group:", "try:\n    tell()\nfinally:"],
+)
+@pytest.mark.parametrize("end", ["break", "exit()"])
+@pytest.mark.parametrize(("within", "handed"), ENDED_WITHIN.values(), ids=ENDED_WITHIN)
+def test_score_is_handed_over_before_what_ends_the_training_in_its_block(
+    tmp_path: Path, guard: str, end: str, within: str, handed: bool
+) -> None:
+    block = f"acc = evaluate(model)\nbest = max(best, acc)\n{within.replace('END', end)}\ntell(acc)"
+    epoch = f"{guard}\n{indent(block, '    ')}\nprint(epoch)"
+    before = f"{MEASURED}\nrank, best, late, valid = dist.get_rank(), 0, args.late, args.valid"
+    changed = rewritten(plan_of(tmp_path, script(epoch, before, "print(best)")))
+    early = re.search(
+        r"\n( +)pai_distributed.report_validation_score\((.*), model, early=True, leave=False\)\n", changed
+    )
+    assert (early is not None) == handed
+    if early is not None:
+        until = "break" if end == "break" else "pai_distributed.end_of_training()"
+        assert changed[early.end() :].lstrip().startswith(until)
+        taken = "pai_score = acc\n" if early[2] == "pai_score" else "acc = evaluate(model)\n"
+        assert taken in changed[: early.start()]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param("if epoch > 9:\n    break\nacc = evaluate(model)\nbest = max(best, acc)", id="before"),
+        pytest.param("acc = evaluate(model)\nbest = max(best, acc)\ntell()\nelse:\n    break", id="beside"),
+    ],
+)
+def test_what_ends_the_training_without_a_score_hands_none_over(tmp_path: Path, block: str) -> None:
+    epoch = f"if epoch % 2 == 0:\n{indent(block, '    ').replace('    else', 'else')}\nprint(epoch)"
+    assert "early=True" not in rewritten(plan_of(tmp_path, script(epoch, f"{MEASURED}\nbest = 0", "print(best)")))
+
+
+def test_score_is_taken_before_what_ends_the_training_in_one_branch_of_a_choice(tmp_path: Path) -> None:
+    measured = "    acc = evaluate(model)\n    best = max(best, acc)\n"
+    end = "    if acc > 0.9:\n        break\n    tell(acc)\n"
+    epoch = f"if epoch % 2 == 0:\n{measured}{end}elif late:\n{measured}    tell(late)\nprint(epoch)"
+    changed = rewritten(plan_of(tmp_path, script(epoch, f"{MEASURED}\nbest, late = 0, args.late", "print(best)")))
+    call = "pai_distributed.report_validation_score(pai_score, model, early=True, leave=False)"
+    taken = f"pai_score = acc\n        if acc > 0.9:\n            {call}\n            break\n        tell(acc)\n"
+    assert taken in changed
+    assert changed.count("pai_score = acc\n") == 2
+
+
+@pytest.mark.parametrize("later", ["tell(acc)", "torch.save(model.state_dict(), 'last.pt')"])
+@pytest.mark.parametrize("end", ["if acc > 0.9:\n    break", "if epoch > 500:\n    if acc > 0.9:\n        break"])
+def test_a_step_that_ends_the_training_hands_its_score_over_first(tmp_path: Path, end: str, later: str) -> None:
+    block = indent(f"acc = evaluate(model)\nbest = max(best, acc)\n{end}\n{later}", "    ")
+    loop = script(f"if epoch % 100 == 0:\n{block}\nprint(epoch)", f"{MEASURED}\nbest = 0", "print(best)")
+    step = loop[loop.index("    for x, y in loader:") : loop.index("    if epoch")]
+    head = step.replace("    for x, y in loader:\n", "    x, y = next(batches)\n").replace("        ", "    ")
+    steps = loop.replace(step, head).replace("range(10)", "itertools.count()")
+    changed = rewritten(plan_of(tmp_path, f"import itertools\n{steps}"))
+    handed = changed.index("report_validation_score(acc, model")
+    assert changed.index("evaluate(model)") < handed < changed.index("break\n")
+
+
 _ON_FIRST = "acc = None\nif rank == 0:\n    acc = evaluate(model)\nsent = [acc]\n"
 _SENT = "torch.distributed.broadcast_object_list(sent, 0)\n"
 

@@ -155,7 +155,7 @@ def _groups(
         (WATCHED, lambda: watched),
         (NAME, lambda: named_scores(index, flow, loop, keepers)),
         (NAME, lambda: dropped_scores(index, flow, loop, keepers)),
-        (NAME, lambda: inline_scores(index, loop, making)),
+        (NAME, lambda: inline_scores(index, flow, loop, making)),
         (BEST, lambda: (c for c in kept_by_training(index, flow, loop) if making.of(c.node, c.call) != TRAINED)),
         (BEST, lambda: best_scores(index, flow, loop)),
         (BEST, lambda: kept_below(index, flow, loop)),

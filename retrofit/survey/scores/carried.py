@@ -106,7 +106,7 @@ class Carried:
         inside = [b for b in bound if self._runs(b.statement)]
         before = [b for b in bound if b not in inside]
         added = [b.statement for b in inside if _adds(b) and not numbers_turns(self._loop, b)]
-        anew = [b for b in inside if not _adds(b)]
+        anew = [b for b in inside if not (_adds(b) or _cuts(b))]
         added += [self._filled[variable]] if variable in self._filled else []
         if not anew and added and before and variable not in self._emptied and all(map(self._begins, before)):
             yield name, added[0]
@@ -155,6 +155,19 @@ class Carried:
 
 
 def _adds(binding: Binding) -> bool:
-    """Whether a variable is given more than it had: `total += x`, `total = total + x`."""
+    """Whether a variable is given more than it had: `total += x`, `total = total + x`, `found = [*found, x]`."""
     value = binding.value
-    return bool(changes(binding)) or (isinstance(value, cst.BinaryOperation) and binding.target in names_in(value))
+    whole = isinstance(value, cst.BinaryOperation) and binding.target in names_in(value)
+    parts = value.elements if isinstance(value, (cst.List, cst.Tuple)) else ()
+    spread = any(isinstance(one, cst.StarredElement) and dotted(one.value) == binding.target for one in parts)
+    return bool(changes(binding)) or whole or spread
+
+
+def _cuts(binding: Binding) -> bool:
+    """Whether a variable is given what it had from its beginning on, `losses = losses[:n]`: that forgets no epoch."""
+    value = binding.value
+    kept = value.slice[0].slice if isinstance(value, cst.Subscript) and dotted(value.value) == binding.target else None
+    if not isinstance(kept, cst.Slice):
+        return False
+    lower, upper = (getattr(one, "value", "") for one in (kept.lower, kept.upper))
+    return (kept.lower is None or lower == "0") and upper != "0"

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.counters import changes
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, mentions, named_in, names_in, nodes_in
 from retrofit.survey.scopes import Statement
+from retrofit.survey.scores.carried import Carried
 from retrofit.survey.scores.filling import FILLS
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
@@ -29,10 +31,11 @@ from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told
 from retrofit.survey.sites.loop import EpochLoop
 
 
-def inline_scores(index: Index, loop: EpochLoop, making: Making) -> list[Candidate]:
+def inline_scores(index: Index, flow: Flow, loop: EpochLoop, making: Making) -> list[Candidate]:
     """What the loop itself makes of its validation, as far as its name tells that it is a score.
 
-    What it computes comes before sums that it only divides, `loss /= n`, and before averages that a meter has.
+    What it computes comes before sums that it only divides, `loss /= n`, and before averages that a meter has; and each
+    before what is of all epochs so far, as the list to save.
     """
     computed: list[Candidate] = []
     others: list[Candidate] = []
@@ -56,7 +59,9 @@ def inline_scores(index: Index, loop: EpochLoop, making: Making) -> list[Candida
             continue
         node, evidence = target_node(index, here, binding.target), f"{index.place(here.node)}: its name"
         (computed if made else others).append(Candidate(node, told_by_name(binding.target), evidence))
-    return computed or others
+    carried = Carried(index, flow, loop) if len(computed) + len(others) > 1 else None
+    fresh = [[c for c in some if not (carried and carried.of(c.node, loop.scope))] for some in (computed, others)]
+    return fresh[0] or fresh[1] or computed or others
 
 
 def told_values(

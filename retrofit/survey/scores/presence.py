@@ -14,7 +14,7 @@ from retrofit.survey.ranks import condition, of_some
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.filling import FILLS, Filling
 from retrofit.survey.scores.standins import StandIn
-from retrofit.survey.scores.values import bare_of, root_of, still_empty, way_to_root, written
+from retrofit.survey.scores.values import bare_of, still_empty, way_to_root, written
 from retrofit.survey.scores.ways import bracketed, tests_around
 
 _SIZES = (cst.GreaterThan, cst.NotEqual, cst.GreaterThanEqual)
@@ -180,15 +180,25 @@ def _asked(index: Index, test: cst.BaseExpression, holds: bool, names: set[str])
 
 def _lacking(index: Index, node: cst.BaseExpression, stand_ins: list[StandIn]) -> list[str]:
     """Return what must hold as the variable of an expression may be None, empty or a number, not what is measured."""
-    name, whole = root_of(node), [one for one in stand_ins if one.whole]
-    found = [f"{name} is not None"] if any(one.absent for one in whole) else []
-    subscripts = [part for part in way_to_root(node) if isinstance(part, cst.Subscript)]
-    key = subscripts[-1] if subscripts and dotted(subscripts[-1].value) == name else None
-    if key is not None and any(isinstance(one.value, (cst.Dict, cst.DictComp)) for one in whole):
-        found.append(f"{written(index, key).partition('[')[2][:-1]} in {name}")
-    if key is not None and any(one.plain for one in whole):
-        found.append(f"hasattr({name}, 'keys')")
+    subscripts, found = [part for part in way_to_root(node) if isinstance(part, cst.Subscript)], list[str]()
+    whole = [one for one in stand_ins if one.whole]
+    plain = any(one.plain for one in whole)
+    for number, part in reversed([*enumerate(subscripts, start=1)]):
+        name, here = written(index, part.value), [one for one in whole if one.deep == number]
+        if any(one.absent for one in here):
+            found.append(f"{name} is not None")
+        if any(isinstance(one.value, (cst.Dict, cst.DictComp)) for one in here):
+            found.append(f"{written(index, part.slice[0])} in {name}")
+        if any(one.plain for one in here):
+            found.append(f"hasattr({name}, 'keys')")
+        elif not plain and any(_is_single(one) for one in here):
+            found.append(f"hasattr({name}, '__getitem__')")
     return found
+
+
+def _is_single(one: StandIn) -> bool:
+    """Whether a constant is a number, or says yes or no, of which no item can be taken."""
+    return not (one.absent or isinstance(one.value, (cst.Dict, cst.DictComp)))
 
 
 def ends_on_others(flow: Flow, function: Scope) -> bool:

@@ -107,14 +107,19 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     fills = choice is None and guard is None and _is_filled_by(index, way.block, name)
     apart = direct and not together and guard is not None
     when = common_condition(index, flow, way) if apart else ""
-    anew = direct or again or any(maker.order > outer.last for maker in makers)
-    early = [] if anew or turns else [part for part in passing if _some_end_there(index, flow, outer, part)]
+    anew = again or any(maker.order > outer.last for maker in makers)
+    early = [] if anew or direct else [part for part in passing if _some_end_there(index, flow, outer, part)]
     passing = [part for part in passing if part not in early]
+    begun = begun_anew(index, flow, way.block, candidate.node) if kept is None else None
+    spent = again or deleted is not None or begun is not None
+    takers = _taken_after(
+        index, way, here, makers, begun, parted=choice is not None, guarded=guard is not None, spent=spent, again=again
+    )
     noting = index.scope_of(candidate.node) if kept is not None and kept.noted else None
-    behind = [] if direct else _ending_behind(index, flow, loop, outer, noting)
+    behind = [] if turns else _ending_behind(index, flow, loop, outer, takers, noting)
     before_these = passing + (_ending(index, loop, outer) if direct else _ending_last(index, outer, behind))
     report = _past_the_rest(index, flow, loop, outer, when) if apart else _last_of_turn(loop, outer, before_these)
-    captured = guard is not None or again or choice is not None
+    captured = guard is not None or (again and not direct) or choice is not None
     ending = behind if captured or not anew else []
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
@@ -142,7 +147,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     score.kept_for_end, score.lost_with_best = kept_for_end(index, flow, loop, candidate, ending)
     score.best_anew = begins_again(index, flow, loop, candidate)
     score.early = [
-        end for part in (*early, *ending) if (end := _early_end(score, loop, outer, part, ending)) is not None
+        end for part in (*early, *ending) if (end := _early_end(score, loop, outer, takers, part, ending)) is not None
     ]
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.anchors |= {"inner turn": turns[1].node} if turns[1:] else {}
@@ -150,10 +155,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if guard is not None and inside:
         score.cut_off = index.source.position(inside[0].node)[0]
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
-    begun = begun_anew(index, flow, way.block, candidate.node) if kept is None else None
     if guard is not None:
-        made = _last_that_makes(index, way, here) if begun is None else begun.siblings[begun.index - 1]
-        score.anchors |= {"guard": guard.node, "made": made.node}
+        score.anchors |= {"guard": guard.node, "made": takers[-1].node}
     elif (again or deleted) and not direct:
         score.anchors["made"] = way.block.node
     elif begun is not None and begun.order <= report.order:
@@ -173,7 +176,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         there = [] if plain else [f"{name} is not None"]
         there += presence(flow, candidate.node, way.block, stand_ins)
         score.present = " and ".join(dict.fromkeys(there))
-    _take_in_branches(score, choice, makers, again)
+    _take_in_branches(score, choice, takers)
     return score
 
 
@@ -334,14 +337,10 @@ def comes_with_steps(flow: Flow, loop: EpochLoop, score: Score, schedulers: list
     return any(found and all(map(comes, found)) for found in ways)
 
 
-def _take_in_branches(score: Score, choice: cst.CSTNode | None, makers: list[Statement], again: bool) -> None:
-    """Let a score be taken in each branch of a choice that makes it, where there is such a choice.
-
-    Args:
-        again: whether its name is used anew behind what makes it.
-    """
+def _take_in_branches(score: Score, choice: cst.CSTNode | None, takers: list[Statement]) -> None:
+    """Let a score be taken in each branch of a choice that makes it, where there is such a choice."""
     if choice is not None:
-        *others, last = dict.fromkeys(one if again else last_before_leaving(one) for one in makers)
+        *others, last = takers
         score.anchors = {"guard": choice, **score.anchors, "made": last.node}
         score.earlier = [replace(score, anchors={"made": one.node}) for one in others]
 
@@ -374,15 +373,44 @@ def _taken_in_turns(way: Way, kept: KeptScore | None, deleted: Statement | None)
     return way.block if spent and isinstance(way.block.node, cst.For) else None
 
 
-def _last_that_makes(index: Index, way: Way, here: Statement) -> Statement:
+def _taken_after(
+    index: Index,
+    way: Way,
+    here: Statement,
+    makers: list[Statement],
+    begun: Statement | None,
+    *,
+    parted: bool,
+    guarded: bool,
+    again: bool,
+    spent: bool,
+) -> list[Statement]:
+    """Return the statements after each of which a score can be handed over.
+
+    Args:
+        begun: where what it is made of begins anew.
+        parted: whether a choice makes it in some of its branches.
+        guarded: whether it is made under a condition.
+        again: whether its name is used anew later.
+        spent: whether that is so, or it begins anew or is deleted then, so that it is taken at once.
+    """
+    if parted:
+        return [*dict.fromkeys(one if again else _last_that_makes(index, one, here) for one in makers)]
+    if guarded:
+        return [_last_that_makes(index, way.block, here, begun)]
+    return [way.block] if spent else makers or [here]
+
+
+def _last_that_makes(index: Index, block: Statement, here: Statement, begun: Statement | None = None) -> Statement:
     """Return the statement after which a score is taken: where it is made, in a loop that may have no turn.
 
-    It is the last of its block that no `continue` or `break` before it passes over.
+    It is the last of its block that no `continue` or `break` before it passes over, and before what it is made of is
+    begun anew.
     """
-    if isinstance(way.block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine):
+    if isinstance(block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine) and begun is None:
         return here
-    leaving = next((later for later in way.block.following if _leaves(index, later)), None)
-    return leaving.siblings[leaving.index - 1] if leaving is not None else way.block.siblings[-1]
+    leaving = next((later for later in block.following if later is begun or _leaves(index, later)), None)
+    return leaving.siblings[leaving.index - 1] if leaving is not None else block.siblings[-1]
 
 
 def _choice_before(compared: Statement, way: Way) -> Statement | None:
@@ -603,9 +631,9 @@ def _only_calls(statement: Statement) -> bool:
 
 
 def _ending_behind(
-    index: Index, flow: Flow, loop: EpochLoop, place: Statement, noting: Scope | None
+    index: Index, flow: Flow, loop: EpochLoop, place: Statement, takers: list[Statement], noting: Scope | None
 ) -> list[Statement]:
-    """Return what ends the training behind a place, on all ranks: a number of steps, an option, an early stopping.
+    """Return what ends the training behind a score, on all ranks: a number of steps, an option, an early stopping.
 
     A signal does not end it, but interrupts it.
 
@@ -613,12 +641,15 @@ def _ending_behind(
     that turn's may be the best.
 
     Args:
+        place: the outermost statement around what makes it.
+        takers: the statements within that after which its value is there, and may not be before.
         noting: the function that notes the score, if one does: what it notes again on the way, of a test, would count.
     """
     signals = Signals(flow)
     ends = [index.statement(node) for node in loop.leaving if not signals.interrupt(loop, node)]
-    behind = [part for part in ends if any(one in part.path for one in place.following)]
-    steps = {part: next(one for one in place.following if one in part.path) for part in behind}
+    around = [place, *(part for one in takers for part in one.path if place in part.path[:-1])]
+    steps = {part: one for part in ends for outer in around for one in outer.following if one in part.path}
+    behind = [part for part in steps if place not in part.path or not _is_in_loop(part, place)]
     behind = [part for part in behind if noting not in called_in(index, flow, steps[part])]
 
     def of_all(part: Statement) -> bool:
@@ -631,8 +662,14 @@ def _ending_behind(
     return [part for part in behind if of_all(part)]
 
 
+def _is_in_loop(part: Statement, place: Statement) -> bool:
+    """Whether a loop within a statement is around another one: a turn of it may have a score of its own."""
+    around = part.path[part.path.index(place) :]
+    return any(isinstance(one.node, (cst.For, cst.While)) for one in around)
+
+
 def _early_end(
-    score: Score, loop: EpochLoop, place: Statement, part: Statement, ending: list[Statement]
+    score: Score, loop: EpochLoop, place: Statement, takers: list[Statement], part: Statement, ending: list[Statement]
 ) -> EarlyEnd | None:
     """Return how a turn that a statement ends hands its score over, None where it has done so by then."""
     report, last = score.index.statement(score.anchors["report"]), last_of(part.node)
@@ -641,12 +678,14 @@ def _early_end(
         return None
     begun = part
     if returns:
-        begun = _begun_to_end(score.index, loop, place, part, score.kept_for_end)
+        begun = _begun_to_end(score.index, loop, place, takers, part, score.kept_for_end)
     return EarlyEnd(node=begun.node, index=score.index, leaves=part in ending, returns=returns, behind=behind)
 
 
-def _begun_to_end(index: Index, loop: EpochLoop, place: Statement, end: Statement, kept: list[str]) -> Statement:
-    """Return where the block begins that ends the training, but for what it saves of that turn or gives the best.
+def _begun_to_end(
+    index: Index, loop: EpochLoop, place: Statement, takers: list[Statement], end: Statement, kept: list[str]
+) -> Statement:
+    """Return where the block begins that ends the training, but for its score, what it saves of it or gives the best.
 
     What else it does, it does for the end: it reads the best, loads its weights and tests them, or ends the group.
     """
@@ -655,7 +694,7 @@ def _begun_to_end(index: Index, loop: EpochLoop, place: Statement, end: Statemen
     leaving = [*map(index.statement, loop.leaving), *turns_begun_by(index, loop.statement)]
     for early in end.preceding:
         gives = any(bound.target in kept for bound in index.bound_in(early))
-        if gives or saves(index, early) or any(early in part.path for part in leaving):
+        if early in takers or gives or saves(index, early) or any(early in part.path for part in leaving):
             return early.following[0]
     return end.siblings[0]
 

@@ -58,6 +58,7 @@ class StandIn:
         ranked: whether it is there on some ranks alone.
         condition: the code of a condition about the turn's number under which it is not, "" for none.
         plain: whether it is a number, measured or not, where the script has a dict on another way.
+        deep: how many items are taken out of what it stands for: two for `stats["valid"]["acc"]`.
     """
 
     value: cst.BaseExpression | None
@@ -66,6 +67,7 @@ class StandIn:
     ranked: bool
     condition: str
     plain: bool = False
+    deep: int = 1
 
     @property
     def absent(self) -> bool:
@@ -245,7 +247,7 @@ class StandIns:
         asked = [(test, holds) for test, holds in tests if holds_with(test.node, {}) is not holds]
         told = [(code(t.node), holds) for t, holds in asked if not t.turn.isdisjoint(names_in(t.node))]
         condition = next((test if holds else f"not ({test})" for test, holds in told), "")
-        return StandIn(value.node, value.reading.at, bool(value.keys), ranked, condition)
+        return StandIn(value.node, value.reading.at, bool(value.keys), ranked, condition, deep=len(value.keys))
 
     def _following(self, names: set[str], scope: Scope) -> frozenset[str]:
         """Return names of the turn's number, and what a function makes of it: `last = epoch == epochs - 1`."""
@@ -380,6 +382,8 @@ def _is_constant(value: Value) -> bool:
     if isinstance(node, cst.Dict):
         lacks = value.keys and value.keys[0][0] in "'0123456789"
         return not node.elements or (bool(lacks) and all(isinstance(one, cst.DictElement) for one in node.elements))
+    if value.keys and dotted(node) in ("True", "False"):
+        return True  # it has no items
     return (
         node is None or isinstance(node, (cst.Integer, cst.Float)) or dotted(node) == "None" or _is_infinite(value.node)
     )
