@@ -2204,6 +2204,17 @@ def test_a_module_that_can_be_started_too_is_no_neighbour(plan_project: Planner)
     assert plan.notes == []
 
 
+def test_a_module_that_trains_by_a_changed_one_when_it_is_started_is_named(plan_project: Planner) -> None:
+    """The script imports its options: it asked the parsed command line, which has no such option in that one."""
+    main = SHARED_MAIN.replace("import torch\n", "import torch\nfrom again import options\n", 1)
+    again = f"from engine import train_one_epoch\n{PARSED}if __name__ == '__main__':\n    train_one_epoch(args)\n"
+    plan = plan_project(main, engine=SHARED_ENGINE, again=again.replace("args = parser.parse_args()\n", ""))
+    assert [note.message.partition(",")[0].partition(" too")[0] for note in plan.notes] == [
+        "again.py imports this file"
+    ]
+    assert "if pai_distributed.initializing():" in changed(plan)["engine.py"]
+
+
 def test_a_script_that_is_rewritten_already_is_no_neighbour(plan_project: Planner) -> None:
     plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, test=f"import pai_distributed\n{TESTING}")
     assert "if args.perforate_model_parallel:" in changed(plan)["engine.py"]
