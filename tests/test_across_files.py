@@ -1935,6 +1935,19 @@ def test_a_module_that_another_script_imports_asks_the_helper(plan_project: Plan
     )
 
 
+@pytest.mark.parametrize("taken", ["main import main", "main import build", "data import main"])
+def test_a_function_of_a_script_that_another_imports_asks_the_helper_for_what_it_is_given(
+    plan_project: Planner, taken: str
+) -> None:
+    """The other script may give it options of a parser of its own."""
+    main = SHARED_MAIN.replace("main(args)\n", "if __name__ == '__main__':\n    main(args)\n")
+    plan = plan_project(main, engine=SHARED_ENGINE, other=f"{PARSED}from {taken}\nmain(args)\n")
+    own = taken != "main import main"
+    assert ("args.pai_load_folder" in changed(plan)["main.py"]) is own
+    assert ("pai_distributed.load_folder()" in changed(plan)["main.py"]) is not own
+    assert ("if args.perforate_model_parallel:" in changed(plan)["engine.py"]) is own
+
+
 def test_a_script_of_another_folder_that_imports_from_where_the_helper_lies_finds_it(plan_project: Planner) -> None:
     plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, **{"tools/test": TESTING})
     assert "sys.path" not in changed(plan)["engine.py"]

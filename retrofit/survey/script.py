@@ -303,7 +303,7 @@ def survey(
     script.besides = find_besides(origins, wrapped, script.loops, flow)
     script.chosen = chosen_by(index, flow, script.besides, script.wrappers)
     if script.own_options:
-        script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)
+        script.namespace = partial(_known_as, script, namespaces, flow)
     for _, site in script.sites():
         if site is not script:
             site.arguments = script.namespace(site)
@@ -331,6 +331,20 @@ def _leading(site: Site, flow: Flow) -> set[str]:
     while more := {scope.parent for scope in scopes if scope.parent is not None} - scopes:
         scopes |= more
     return {scope.name for scope in scopes if scope.parent is not None}
+
+
+def _known_as(script: Script, namespaces: Namespaces, flow: Flow, site: Site) -> str | None:
+    """Return the namespace's name at a site; None where another script may come there, with options of its own.
+
+    One that imports the entry script takes its command line from it too, unless it gives a function others.
+    """
+    if site.file.name in script.neighbours.keys() - {""}:
+        return None
+    name = namespaces.name(site.scope)
+    if name is None or not namespaces.is_given(name, site.scope):
+        return name
+    leading = _leading(site, flow)
+    return None if any(one.may_call(leading) for one in script.neighbours.get("", ())) else name
 
 
 def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], trainers: Trainers, flow: Flow) -> None:
