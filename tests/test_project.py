@@ -220,7 +220,7 @@ def test_what_the_script_imports_is_a_neighbour_where_it_trains_when_it_is_start
     main = "from engine import fit\nfrom other import options\nfit(options())\n"
     write(tmp_path, {"main": main, "engine": TRAINS, "other": f"def options():\n    return 1\n{run}"})
     project = load_project(tmp_path / "main.py", "main.py")
-    (other,) = project.neighbours.get("engine", ()) or [None]
+    (other,) = project.neighbours.get("engine", ()) or (None,)
     assert (other is not None and other.reached and other.may_call(["fit"])) is found
 
 

@@ -1307,6 +1307,21 @@ def test_another_number_of_ranks_than_those_that_had_their_own_beside_the_model_
     assert told is said
 
 
+def test_a_training_without_an_optimizer_is_told(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a branch of several, where another object's optimizer trains: an AttributeError of the library."""
+    import torch
+    from perforatedai import globals_perforatedai as GPA
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    with pytest.raises(SystemExit, match="1"):
+        GPA.pai_tracker.set_optimizer_instance(None)
+    assert "the optimizer is None, so this training has none for the model" in capsys.readouterr().err
+    GPA.pai_tracker.set_optimizer_instance(optimizer := torch.optim.SGD(model.parameters(), lr=0.1))
+    assert GPA.pai_tracker.member_vars["optimizer_instance"] is optimizer
+
+
 def brought_back(helper: ModuleType, model: Any, order: list[Any], then: list[Any]) -> list[Any]:
     """Keep what is trained in one order, as a round does, and bring it back in another: the values of the first."""
     import torch
