@@ -6,7 +6,7 @@ import ast
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,10 +32,18 @@ class Neighbour:
     Attributes:
         shown: how messages name it.
         finds: whether it finds what lies in the folder from which the entry script is started.
+        takes: the names that it takes of modules, "*" for all.
+        reached: whether the entry script imports it too, so that only what it starts by itself counts.
     """
 
     shown: str
     finds: bool
+    takes: frozenset[str] = frozenset()
+    reached: bool = False
+
+    def may_call(self, names: Collection[str]) -> bool:
+        """Whether it takes one of some functions or classes."""
+        return "*" in self.takes or not self.takes.isdisjoint(names)
 
 
 def neighbours(
@@ -45,10 +53,12 @@ def neighbours(
     roots: list[Path],
     unreached: list[Path],
     helper: str,
+    together: Collection[Path] = (),
 ) -> dict[str, list[Neighbour]]:
-    """Return the scripts and tests, of files ``unreached`` from the entry, that import it or one of its modules.
+    """Return the scripts and tests that import the entry or one of its modules.
 
-    They may do so through files that the entry does not reach either. Those that use the ``helper`` already are left
+    They may do so through files that the entry does not reach. Of those that it does reach, what they do when they are
+    started by themselves counts. Those that use the ``helper`` already are left
     out, and those that train come first.
 
     Args:
@@ -58,15 +68,20 @@ def neighbours(
         roots: where its imports are looked for.
         unreached: the project's files that it does not import.
         helper: the module by which rewritten scripts are known.
+        together: the scripts that are rewritten with it.
     """
     root = project_root(entry.path) or entry.path.parent
     others = {path: data for path in unreached if (data := data_of(path))}
+    reached = leading.keys() - {entry.path, *together}
+    others |= {path: data for path in reached if (data := data_of(path)) and b"__main__" in data}
     others = {path: data for path, data in others.items() if not helper or helper.encode() not in data}
+    others = {path: _started_alone(data) if path in reached else data for path, data in others.items()}
     places, commands = list(dict.fromkeys([*roots, root])), _commands(root)
     led = {path: {*modules} for path, modules in leading.items()}
     found: dict[str, dict[Path, tuple[bool, Neighbour]]] = defaultdict(dict)
     imported: dict[Path, list[tuple[Path, Path]]] = {}
     find = cache(lambda name, place: find_module(name, [place]))  # many files import the same
+    taken = cache(lambda path: _taken(others[path]))
     waiting = {*led}
     while waiting:
         named = {path.parent.name if path.name == "__init__.py" else path.stem for path in waiting}
@@ -86,7 +101,7 @@ def neighbours(
                 for module in led[file]:
                     other = found[module].get(path)
                     finds = start in (path.parent, there) and (other is None or other[1].finds)
-                    found[module][path] = last, Neighbour(shown, finds)
+                    found[module][path] = last, Neighbour(shown, finds, taken(path), path in reached)
         waiting = more
     used = {path: {file.stem for file, _ in files if file in led} for path, files in imported.items()}
     started = {path for scripts in found.values() for path in scripts}
@@ -98,6 +113,34 @@ def neighbours(
         for module, scripts in found.items()
     }
     return {module: [script for _, script in scripts] for module, scripts in ordered.items() if scripts}
+
+
+def _started_alone(data: bytes) -> bytes:
+    """Return of a module what it does when it is started by itself: with the functions and the imports for it."""
+    tree = tree_of(data)
+    body = tree.body if tree is not None else []
+    kept: list[ast.stmt] = [one for one in body if isinstance(one, ast.If) and "__main__" in ast.dump(one.test)]
+    left = [one for one in body if isinstance(one, (ast.FunctionDef, ast.Import, ast.ImportFrom))]
+    names: set[str] = set()
+    while more := {one.id for part in kept for one in ast.walk(part) if isinstance(one, ast.Name)} - names:
+        names |= more
+        kept = [*(one for one in left if one not in kept and not names.isdisjoint(_bound(one))), *kept]
+    return ast.unparse(ast.Module(kept, [])).encode()
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """Return the names that an import or a function gives; `*` may be any, and is none here."""
+    if isinstance(node, ast.FunctionDef):
+        return {node.name}
+    given = node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+    return {one.asname or one.name.partition(".")[0] for one in given}
+
+
+def _taken(data: bytes) -> frozenset[str]:
+    """Return the names that a file takes of modules: those that it imports, and of what it has by any name."""
+    nodes = [*ast.walk(tree)] if (tree := tree_of(data)) is not None else []
+    taken = {one.name for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names}
+    return frozenset(taken | {node.attr for node in nodes if isinstance(node, ast.Attribute)})
 
 
 def _is_started(path: Path, data: bytes, commands: set[str], used: set[str]) -> bool:

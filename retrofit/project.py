@@ -182,6 +182,7 @@ def load_project(
         reading.roots,
         reading.unreached(scripts),
         helper,
+        scripts,
     )
     offered = reading.offered() if made and not reading.trains() else []
     return Project(

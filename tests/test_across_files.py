@@ -1935,6 +1935,19 @@ def test_a_module_that_another_script_imports_asks_the_helper(plan_project: Plan
     )
 
 
+@pytest.mark.parametrize("taken", ["main import main", "main import build", "data import main"])
+def test_a_function_of_a_script_that_another_imports_asks_the_helper_for_what_it_is_given(
+    plan_project: Planner, taken: str
+) -> None:
+    """The other script may give it options of a parser of its own."""
+    main = SHARED_MAIN.replace("main(args)\n", "if __name__ == '__main__':\n    main(args)\n")
+    plan = plan_project(main, engine=SHARED_ENGINE, other=f"{PARSED}from {taken}\nmain(args)\n")
+    own = taken != "main import main"
+    assert ("args.pai_load_folder" in changed(plan)["main.py"]) is own
+    assert ("pai_distributed.load_folder()" in changed(plan)["main.py"]) is not own
+    assert ("if args.perforate_model_parallel:" in changed(plan)["engine.py"]) is own
+
+
 def test_a_script_of_another_folder_that_imports_from_where_the_helper_lies_finds_it(plan_project: Planner) -> None:
     plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, **{"tools/test": TESTING})
     assert "sys.path" not in changed(plan)["engine.py"]
@@ -2202,6 +2215,33 @@ def test_a_module_that_can_be_started_too_is_no_neighbour(plan_project: Planner)
     shapes = "from engine import validate\nif __name__ == '__main__':\n    print(validate(1))\n"
     plan = plan_project(main, engine=SHARED_ENGINE, **{"parts/__init__": "", "parts/shapes": shapes})
     assert plan.notes == []
+
+
+def test_a_module_that_trains_by_a_changed_one_when_it_is_started_is_named(plan_project: Planner) -> None:
+    """The script imports its options: it asked the parsed command line, which has no such option in that one."""
+    main = SHARED_MAIN.replace("import torch\n", "import torch\nfrom again import options\n", 1)
+    again = f"from engine import train_one_epoch\n{PARSED}if __name__ == '__main__':\n    train_one_epoch(args)\n"
+    plan = plan_project(main, engine=SHARED_ENGINE, again=again.replace("args = parser.parse_args()\n", ""))
+    assert [note.message.partition(",")[0].partition(" too")[0] for note in plan.notes] == [
+        "again.py imports this file"
+    ]
+    assert "if pai_distributed.initializing():" in changed(plan)["engine.py"]
+
+
+@pytest.mark.parametrize(
+    ("chain", "told"),
+    [
+        ("if s == 0:\n    BUILT\nelif s == 1:\n    BUILT\nelse:\n    optimizer = None", True),
+        ("optimizer = None\nif s == 0:\n    BUILT\nelse:\n    BUILT", False),
+        ("if s == 0:\n    BUILT\nelse:\n    optimizer = None", False),
+    ],
+    ids=["one of three", "before them", "told in its branch"],
+)
+def test_a_branch_without_an_optimizer_is_told(plan_project: Planner, chain: str, told: bool) -> None:
+    (built,) = (line.strip() for line in code(MAIN).splitlines() if line.strip().startswith("optimizer = torch"))
+    branches = indent(chain.replace("BUILT", built), "    ").lstrip()
+    plan = plan_project(code(MAIN).replace(built, branches), engine=ENGINE)
+    assert [("optimizer` is None at" in note.message) for note in plan.notes if note.code == "PAI007"] == [True] * told
 
 
 def test_a_script_that_is_rewritten_already_is_no_neighbour(plan_project: Planner) -> None:

@@ -196,6 +196,34 @@ def test_a_package_with_imports_for_annotations_alone_has_neighbours(tmp_path: P
     assert [one.shown for one in found] == ["tune.py"]
 
 
+GUARD = "if __name__ == '__main__':\n"
+
+
+@pytest.mark.parametrize(
+    ("run", "found"),
+    [
+        pytest.param(f"from engine import fit\n{GUARD}    fit(options())\n", True, id="by an import of the file"),
+        pytest.param(f"{GUARD}    from engine import fit\n    fit(options())\n", True, id="of its own"),
+        pytest.param(
+            f"import engine\ndef go():\n    engine.fit(options())\n{GUARD}    go()\n", True, id="by a function"
+        ),
+        pytest.param(f"from engine import fit\n{GUARD}    print(options())\n", False, id="not then"),
+        pytest.param("from engine import fit\n", False, id="not by itself"),
+        pytest.param(
+            f"import engine\nclass N:\n    e = engine\n{GUARD}    print(N())\n", False, id="a look at a class"
+        ),
+    ],
+)
+def test_what_the_script_imports_is_a_neighbour_where_it_trains_when_it_is_started(
+    tmp_path: Path, run: str, found: bool
+) -> None:
+    main = "from engine import fit\nfrom other import options\nfit(options())\n"
+    write(tmp_path, {"main": main, "engine": TRAINS, "other": f"def options():\n    return 1\n{run}"})
+    project = load_project(tmp_path / "main.py", "main.py")
+    (other,) = project.neighbours.get("engine", ()) or (None,)
+    assert (other is not None and other.reached and other.may_call(["fit"])) is found
+
+
 def test_what_a_module_imports_for_type_checkers_is_followed(tmp_path: Path) -> None:
     text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from trainer import Trainer\noptimizer = None\n"
     write(tmp_path, {"main": "import engine\n", "engine": text, "trainer": TRAINS})

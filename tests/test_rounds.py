@@ -360,6 +360,28 @@ def test_parameters_beside_the_model_go_on(tmp_path: Path, built: str, stepped: 
     assert {rank: round(float(value), 3) for rank, value in ends.items()} == dict.fromkeys("01", float(lines[1][2]))
 
 
+@pytest.mark.parametrize("times", [1, 2], ids=["the same", "its own"])
+def test_what_each_rank_trains_for_itself_goes_on_as_its_own(tmp_path: Path, times: int) -> None:
+    """As a decoder for the data of each rank, which no wrapper keeps equal: all had rank 0's from the second round."""
+    told = 'print(f"rank {dist.get_rank()} has {beside.item():.3f}\\n", end="", flush=True)\n'  # in one piece
+    text = swapped(
+        DDP,
+        (OPTIMIZER, BESIDE + TOGETHER),
+        ("labels)\n            loss.b", f"labels) + beside.sum() * {times} ** dist.get_rank()\n            loss.b"),
+        ("        acc = v", f"        {told}        acc = v"),
+        (END, f"{END}    {told}"),
+    )
+    result = train(tmp_path, text)
+    assert len(rounds(result)) == 2
+    _, *parts = re.split(r"train_distributed: Round \d+: ", result.stdout)
+    for part in parts:
+        first, second = ([*map(float, re.findall(rf"rank {one} has (-?\d+\.\d+)", part))] for one in "01")
+        assert len(first) >= 6
+        assert second == pytest.approx([value * times for value in first], abs=0.002)
+    names = [one.name for one in tmp_path.glob("PAI_train/beside*_rank*.pt")]
+    assert sorted(names) == ([] if times == 1 else ["beside_0_rank1.pt", "beside_2_rank1.pt", "beside_best_rank1.pt"])
+
+
 def test_one_of_two_models_that_a_function_wraps_grows(tmp_path: Path) -> None:
     helper = "def place(net):\n    net = DistributedDataParallel(net)\n    return net\n\n\ndef main():\n"
     built = "    model = Net()\n    head = nn.Linear(2, 2)\n    model = place(model)\n    head = place(head)\n"

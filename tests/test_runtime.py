@@ -1339,6 +1339,41 @@ def test_parameters_beside_the_model_are_loaded(
     assert said in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("others", "said"), [((), False), ((1,), True), ((1, 2), True)])
+def test_another_number_of_ranks_than_those_that_had_their_own_beside_the_model_is_told(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+    others: tuple[int, ...],
+    said: bool,
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    beside = torch.nn.Parameter(torch.ones(2))
+    for other in others:
+        Path(f"PAI/beside_0_rank{other}.pt").write_bytes(b"")
+    brought_back(helper, model, [*model.parameters(), beside], [*model.parameters(), beside])
+    assert beside.tolist() == [1, 1]
+    told = f"rank {', '.join(map(str, (0, *others)))} had some, where there are 1 ranks now" in capsys.readouterr().out
+    assert told is said
+
+
+def test_a_training_without_an_optimizer_is_told(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a branch of several, where another object's optimizer trains: an AttributeError of the library."""
+    import torch
+    from perforatedai import globals_perforatedai as GPA
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    with pytest.raises(SystemExit, match="1"):
+        GPA.pai_tracker.set_optimizer_instance(None)
+    assert "the optimizer is None, so this training has none for the model" in capsys.readouterr().err
+    GPA.pai_tracker.set_optimizer_instance(optimizer := torch.optim.SGD(model.parameters(), lr=0.1))
+    assert GPA.pai_tracker.member_vars["optimizer_instance"] is optimizer
+
+
 def brought_back(helper: ModuleType, model: Any, order: list[Any], then: list[Any]) -> list[Any]:
     """Keep what is trained in one order, as a round does, and bring it back in another: the values of the first."""
     import torch

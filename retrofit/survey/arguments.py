@@ -326,6 +326,11 @@ class Namespaces:
             self._known[scope] = next((name for name in names if self._reaches(name, scope)), None)
         return self._known[scope]
 
+    def is_given(self, name: str, scope: Scope) -> bool:
+        """Whether a name there is what its function is given, by whatever calls that, or of it."""
+        of, plain = self._flow.variable(name.partition(".")[0], scope)
+        return plain in of.parameters
+
     def _reaches(self, name: str, scope: Scope) -> bool:
         """Whether ``name`` is a namespace in every process: spawned ones pass over `if __name__ == "__main__"`."""
         variable = self._flow.variable(name, scope)

@@ -276,8 +276,8 @@ def survey(
         loop.stops += find_stops(index, flow, loop, script.scores) if script.kind == "ddp" else []
         loop.stops += find_early_ends(index, loop, script.scores)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
-    script.neighbours = neighbours or {}
-    shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too
+    script.neighbours = _calling(neighbours or {}, script.backwards, flow)
+    shared = script.neighbours.keys() - {""}
     script.optimizers = _optimizers(script, choices, origins, shared, flow)
     script.within = [one for one in script.within if _learns_alone(one, script.wrappers[0], flow)]
     if script.models and not any(one.scope.enclosing_class for one in script.optimizers):
@@ -306,11 +306,48 @@ def survey(
     script.besides = find_besides(origins, wrapped, script.loops, flow)
     script.chosen = chosen_by(index, flow, script.besides, script.wrappers)
     if script.own_options:
-        script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)
+        script.namespace = partial(_known_as, script, namespaces, flow)
     for _, site in script.sites():
         if site is not script:
             site.arguments = script.namespace(site)
     return script
+
+
+def _calling(
+    neighbours: Mapping[str, Sequence[Neighbour]], backwards: Sequence[Site], flow: Flow
+) -> dict[str, list[Neighbour]]:
+    """Return the other scripts, of those that the script imports the ones that train by the same code.
+
+    Others of these look at what they define when they are started, as at the shapes that a model gives.
+    """
+    training = {name for one in backwards for name in _leading(one, flow)}
+    found = {
+        module: [one for one in scripts if not one.reached or one.may_call(training)]
+        for module, scripts in neighbours.items()
+    }
+    return {module: scripts for module, scripts in found.items() if scripts}
+
+
+def _leading(site: Site, flow: Flow) -> set[str]:
+    """Return the names of the functions, and of the classes that hold them, whose calls lead to a site."""
+    scopes = {statement.scope for statement in flow.leading(site.statement)}
+    while more := {scope.parent for scope in scopes if scope.parent is not None} - scopes:
+        scopes |= more
+    return {scope.name for scope in scopes if scope.parent is not None}
+
+
+def _known_as(script: Script, namespaces: Namespaces, flow: Flow, site: Site) -> str | None:
+    """Return the namespace's name at a site; None where another script may come there, with options of its own.
+
+    One that imports the entry script takes its command line from it too, unless it gives a function others.
+    """
+    if site.file.name in script.neighbours.keys() - {""}:
+        return None
+    name = namespaces.name(site.scope)
+    if name is None or not namespaces.is_given(name, site.scope):
+        return name
+    leading = _leading(site, flow)
+    return None if any(one.may_call(leading) for one in script.neighbours.get("", ())) else name
 
 
 def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], trainers: Trainers, flow: Flow) -> None:

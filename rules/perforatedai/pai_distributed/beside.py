@@ -12,12 +12,13 @@ from itertools import chain
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 
 from .layers import _pai_unwrap
 from .near import _pai_near
 from .place import _pai_place
-from .process import _pai, _pai_fail, _pai_rank, _pai_say
+from .process import _pai, _pai_fail, _pai_grouped, _pai_rank, _pai_say
 
 _pai_begin_optimizer = torch.optim.Optimizer.__init__
 
@@ -148,10 +149,16 @@ def _pai_path_of_beside(number: int) -> str:
     return os.path.join(GPA.pc.get_save_name(), f"beside_{number}.pt")
 
 
+def _pai_path_of_rank(path: str) -> str:
+    """Where this rank has what is its own, of what rank 0 has in a file; that file, on rank 0."""
+    return path.removesuffix(".pt") + f"_rank{rank}.pt" if (rank := _pai_rank()) else path
+
+
 def _pai_save_beside(net: torch.nn.Module, parameters: list[list[torch.nn.Parameter]]) -> None:
-    """Save them for the next round, before its switch file is written; on rank 0 alone."""
-    if any(parameters) and _pai_rank() == 0:
-        path = _pai_path_of_beside(_pai.switch_number)
+    """Save them for the next round, before its switch file is written; on rank 0, and as `_pai_keep_of_rank` asks."""
+    if any(parameters):
+        _pai.beside_kept |= {"now"}
+        path = _pai_path_of_rank(_pai_path_of_beside(_pai.switch_number))
         kept, order = [], _pai.order
         for part in parameters:
             buffers = _pai_buffers_beside(net, part).items()
@@ -170,7 +177,27 @@ def _pai_read_beside() -> None:
     found = [re.fullmatch(r"beside_(\d+)\.pt", name) for name in os.listdir(GPA.pc.get_save_name())]
     numbers = [number for match in found if match and (number := int(match[1])) < _pai.switch_number]
     if numbers:
-        _pai.beside = torch.load(_pai_near(_pai_path_of_beside(max(numbers))))
+        _pai.beside_number = max(numbers)
+        _pai.beside = torch.load(_pai_near(_pai_path_of_beside(_pai.beside_number)))
+
+
+def _pai_read_of_rank() -> None:
+    """Read this rank's own, where it has some, now that its number is sure; and say where another number of them had.
+
+    A process group may begin after what the round begins with was read.
+    """
+    path, ranks = _pai_path_of_beside(_pai.beside_number), dist.get_world_size() if _pai_grouped() else 1
+    if os.path.exists(own := _pai_path_of_rank(path)) and _pai_rank():
+        _pai.beside = torch.load(own)
+    pattern = re.compile(rf"beside_({_pai.beside_number}|best)_rank(\d+)\.pt")
+    known = [match.groups() for name in os.listdir(os.path.dirname(path)) if (match := pattern.fullmatch(name))]
+    had = {int(rank) for number, rank in known if number != "best"}
+    if known and had != {*range(1, ranks)}:
+        _pai_say(
+            "Each rank trains something of its own beside the model, as a network that no wrapper keeps equal, and "
+            f"rank {', '.join(map(str, sorted({0, *had})))} had some, where there are {ranks} ranks now: one that "
+            "had none begins with rank 0's, and what another had is left out. Start as many processes as before"
+        )
 
 
 def _pai_load_beside(net: torch.nn.Module) -> None:
@@ -183,6 +210,7 @@ def _pai_load_beside(net: torch.nn.Module) -> None:
         _pai.beside.clear()
     if not _pai.beside:
         return
+    _pai_read_of_rank()
     _pai_give_beside(net)
     tell = GPA.pai_tracker.set_optimizer_instance
 

@@ -4,18 +4,29 @@ The library keeps the model alone, and goes back to it for new dendrites and at 
 is trained with it would be as the last epoch has left it, and fit no more.
 """
 
+import contextlib
 import os
 from itertools import chain
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
-from .beside import _pai_as_kept, _pai_holders, _pai_outermost, _pai_save_beside
+from .beside import (
+    _pai_as_kept,
+    _pai_beside,
+    _pai_holders,
+    _pai_outermost,
+    _pai_path_of_beside,
+    _pai_path_of_rank,
+    _pai_save_beside,
+    _pai_shape,
+)
 from .layers import _pai_unwrap
 from .near import _pai_near
-from .process import _pai, _pai_of_rank_0, _pai_rank, _pai_say
+from .process import _pai, _pai_group_device, _pai_of_rank_0, _pai_rank, _pai_say
 
 _pai_save_net, _pai_load_net = UPA.save_net, UPA.load_net
 
@@ -33,14 +44,19 @@ def _pai_save_with_beside(net: torch.nn.Module, folder: str, name: str, *more: A
     path = _pai_best_beside(folder)
     beside = name == "best_model" and any(_pai.beside_now) and _pai_rank() == 0
     if beside:
-        trained = [*chain(*_pai.beside_now)]
-        modules, parameters = _pai_holders(net, trained)
-        kept = {"modules": [_pai_tensors(_pai_unwrap(one)) for one in _pai_outermost(modules)]}
-        kept |= {"names": [_pai.order[one] for one in trained], "order": [*_pai.order.values()]}
-        torch.save({**kept, "parameters": [one.detach().cpu() for one in parameters]}, f"{path}.new")
+        _pai.beside_kept |= {"best"}
+        _pai_write_best(net, f"{path}.new")
     _pai_save_net(net, folder, name, *more)
     if beside:
         os.replace(f"{path}.new", path)
+
+
+def _pai_write_best(net: torch.nn.Module, path: str) -> None:
+    trained = [*chain(*_pai.beside_now)]
+    modules, parameters = _pai_holders(net, trained)
+    kept = {"modules": [_pai_tensors(_pai_unwrap(one)) for one in _pai_outermost(modules)]}
+    kept |= {"names": [_pai.order[one] for one in trained], "order": [*_pai.order.values()]}
+    torch.save({**kept, "parameters": [one.detach().cpu() for one in parameters]}, path)
 
 
 def _pai_load_with_beside(net: torch.nn.Module, folder: str, name: str, *more: Any) -> Any:
@@ -49,9 +65,66 @@ def _pai_load_with_beside(net: torch.nn.Module, folder: str, name: str, *more: A
     path = _pai_best_beside(folder)
     if name == "best_model" and any(_pai.beside_now) and os.path.exists(path):
         _pai_give_best(net, path)
-        if _pai.restarts:
+        _pai.beside_kept |= {"back"}
+        if _pai.restarts and _pai_rank() == 0:
             _pai_save_beside(net, _pai.beside_now)  # before the switch file, with which the next round begins
     return loaded
+
+
+def _pai_own_or(path: str, near: str) -> str:
+    """The file of this rank's own, where it has one; else that of rank 0, as it is near."""
+    own = _pai_path_of_rank(path)
+    return own if own != path and os.path.exists(own) else near
+
+
+def _pai_sums_beside() -> list[float]:
+    """Two numbers of what is trained beside the model, by which it is known whether all ranks have the same."""
+    made = [one.detach() for one in chain(*_pai.beside_now) if _pai_shape(one) is not None]
+    real = [torch.view_as_real(one) if one.is_complex() else one for one in made]
+    sums = [torch.stack([one.double().sum(), one.double().square().sum()]).cpu() for one in real]
+    return torch.stack(sums).sum(0).tolist() if sums else [0.0, 0.0]
+
+
+def _pai_keep_of_rank(net: torch.nn.Module, best: bool, now: bool, back: bool) -> None:
+    """Keep what this rank trains beside the model as rank 0 has kept its own, where any is unlike it; on all ranks.
+
+    Nothing keeps equal what no wrapper has, as a decoder for the data of each rank, or the centers of a loss.
+
+    Args:
+        best: rank 0 has kept it beside its best model,
+        now: for the next round, and
+        back: after it went back to the best one's.
+    """
+    if not (best or now):
+        return
+    if _pai_rank() != 0:
+        _pai.beside_now = _pai_beside(net)
+        _pai.beside_sums = _pai_sums_beside()
+    sums = [*_pai.beside_sums, *(-one for one in _pai.beside_sums)]
+    extremes = torch.tensor(sums, dtype=torch.float64, device=_pai_group_device(net))
+    dist.all_reduce(extremes, dist.ReduceOp.MAX)
+    highest, lowest = extremes.view(2, -1).tolist()
+    unlike = highest != [-one for one in lowest]
+    if _pai_rank() == 0:
+        return
+    of_best = _pai_best_beside()
+    if best and unlike:
+        _pai_write_best(net, f"{_pai_path_of_rank(of_best)}.new")
+        os.replace(f"{_pai_path_of_rank(of_best)}.new", _pai_path_of_rank(of_best))
+    elif best:
+        _pai_drop_own(_pai_path_of_rank(of_best))
+    if now and (unlike or os.path.exists(_pai_path_of_rank(of_best))):
+        if back:
+            _pai_give_best(net, _pai_own_or(of_best, of_best))
+        _pai_save_beside(net, _pai.beside_now)
+    elif now:
+        _pai_drop_own(_pai_path_of_rank(_pai_path_of_beside(_pai.switch_number)))
+
+
+def _pai_drop_own(path: str) -> None:
+    """Remove what this rank had of its own, as all have the same now."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
 
 
 UPA.save_net, UPA.load_net = _pai_save_with_beside, _pai_load_with_beside
@@ -61,7 +134,7 @@ def _pai_load_best_beside(net: torch.nn.Module) -> None:
     """At the end of training, give what is trained beside the model its values of the best score; on all ranks."""
     path = _pai_best_beside()
     trained, kept = _pai_of_rank_0(any(_pai.beside_now), os.path.exists(path))
-    if trained and not (kept and _pai_give_best(net, _pai_near(path, written=True))):
+    if trained and not (kept and _pai_give_best(net, _pai_own_or(path, _pai_near(path, written=True)))):
         _pai_say(
             "What the script trains beside the model is as the last epoch has left it, and the model as it was at its "
             f"best score, as {path} does not hold it: measure both together before they are used"

@@ -9,7 +9,7 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
 from .beside import _pai_beside, _pai_save_beside, _pai_tell_new
-from .beside_best import _pai_load_best_beside
+from .beside_best import _pai_load_best_beside, _pai_sums_beside
 from .files import _pai_end_with_files
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
@@ -18,7 +18,7 @@ from .logbook import _pai_note_fate, _pai_note_score, _pai_tell_end
 from .loggers import _pai_write_runs
 from .near import _pai_near_folder
 from .optimizer import _pai_torch_optimizer
-from .process import _pai, _pai_device, _pai_fail, _pai_publish_rank, _pai_rank, _pai_say
+from .process import _pai, _pai_device, _pai_fail, _pai_grouped, _pai_publish_rank, _pai_rank, _pai_say
 from .rates import _pai_has_faded, _pai_is_planned, _pai_note_rate
 from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
 
@@ -48,6 +48,9 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     tracker = GPA.pai_tracker
     asked = type(tracker).switch_time
     beside = _pai.beside_now = _pai_beside(net)
+    _pai.beside_kept = set()
+    if _pai_grouped() and any(beside):
+        _pai.beside_sums = _pai_sums_beside()
 
     def is_time() -> bool:
         time = force or again or _pai_is_time(asked(tracker))

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 
+from .beside_best import _pai_keep_of_rank
 from .checks import _pai_check_hand_over
 from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over, _pai_is_over
 from .initialization import _pai_fail_with_another, finish_initialization
@@ -100,7 +101,11 @@ def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool 
     """
     restructured, complete = _pai_hand_over(number, net, force, again) if _pai_rank() == 0 else (False, False)
     ended = restructured or complete
-    restructured, complete, best = _pai_of_rank_0(restructured, complete, ended and _pai_is_best_round())
+    beside = [one in _pai.beside_kept for one in ("best", "now", "back")]
+    restructured, complete, best, *beside = _pai_of_rank_0(
+        restructured, complete, ended and _pai_is_best_round(), *beside
+    )
+    _pai_keep_of_rank(net, *beside)
     if best:
         _pai_end_with_best(complete=complete)
     if complete:

@@ -103,6 +103,10 @@ class _PaiState:
             that hold them; None for what is.
         of_model: the parameters that the model has or had, where it is restructured in this process.
         beside_now: the parameters that were none of the model's at the last score, by their optimizers.
+        beside_sums: two numbers of them, on rank 0 as they were at that score,
+        beside_kept: what it has kept of them since: "best", beside its best model, "now", for the next round, or
+            "back", after they went back to their best, and
+        beside_number: the number of the file of which this round has read them.
         order: what tells apart all that is trained, in the order that the optimizers had then; see beside.py.
         waits: whether it was said that the score rises no more before the planned end.
         stops: whether this rank has asked for the end of this structure's training, or any has by the last hand-over.
@@ -213,6 +217,9 @@ class _PaiState:
     beside: list[tuple[list[Any], dict[int, dict[str, Any]], list[str], list[str]] | None] = field(default_factory=list)
     of_model: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
     beside_now: list[list[torch.nn.Parameter]] = field(default_factory=list)
+    beside_sums: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    beside_kept: set[str] = field(default_factory=set)
+    beside_number: int = 0
     order: dict[torch.nn.Parameter, str] = field(default_factory=dict)
     waits: bool = False
     stops: bool = False

@@ -31,6 +31,7 @@ from .layers import (
 from .library import _pai_copy_tied_tensors, _pai_with_frozen_parameters
 from .loggers import _pai_watch_loggers
 from .near import _pai_near, _pai_near_folder
+from .optimizer import _pai_asking_for_optimizer
 from .process import _pai, _pai_attempt, _pai_device, _pai_fail, _pai_say, initializing
 from .processes import _pai_initialized
 from .record import _pai_read
@@ -77,6 +78,7 @@ def load_latest_switch(
     _pai.backpropagates = bool(GPA.pc.get_perforated_backpropagation())
     save = GPA.pc.get_save_name()
     GPA.pai_tracker.setup_optimizer = _pai_with_frozen_parameters(GPA.pai_tracker.setup_optimizer)
+    GPA.pai_tracker.set_optimizer_instance = _pai_asking_for_optimizer(GPA.pai_tracker.set_optimizer_instance)
     # The library cannot save tied tensors, such as a language model's embedding and head: "Some tensors share
     # memory"; what it saves with weight_tying_experimental, a new process cannot load (both measured).
     model.register_state_dict_post_hook(_pai_copy_tied_tensors)
