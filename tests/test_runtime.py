@@ -3705,6 +3705,31 @@ def test_a_whole_model_is_saved_and_loaded(
         torch.save(model, "model.pt")
 
 
+@pytest.mark.parametrize("wrapper", ["", "module."])
+def test_a_file_without_dendrites_is_asked_for_them_by_the_names_of_the_model(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, wrapper: str
+) -> None:
+    """As a restarted round begins. Of nothing else, and not as the first one does, where it has all names."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    given = {"net": {wrapper + name: value for name, value in model.state_dict().items()}, "lr": {"x": 1}}
+    torch.save(given, "pretrained.pt")
+    assert type(torch.load("pretrained.pt")["net"]) is dict
+    model[0].dendrite_module.layers.append(torch.nn.Linear(2, 2))
+    model[0].dendrite_modules_added = 1
+    own = {wrapper + name: value for name, value in model.state_dict().items()}
+    monkeypatch.setattr(helper, "load_folder", lambda: "PAI")
+    helper._pai.switch_time, helper._pai.restored = 4e9, {"0.weight": torch.ones(2, 2)}
+    read = torch.load("pretrained.pt")
+    assert own.keys() > read["net"].keys() == given["net"].keys()
+    assert all(torch.equal(read["net"][name], value) for name, value in own.items())
+    assert type(read["lr"]) is dict
+    for name in ("0.bia", "0.pai_dendrites.other"):
+        with pytest.raises(KeyError, match=re.escape(name)):
+            read["net"][wrapper + name]
+
+
 @pytest.mark.parametrize("initialize", [True, False])
 def test_a_model_that_a_file_has_in_its_wrapper_gets_dendrites_within(
     helper: ModuleType, perforate: Callable[..., Any], initialize: bool
