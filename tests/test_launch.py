@@ -102,7 +102,7 @@ def test_one_with_the_program_in_it_needs_no_other_file(run: Run, tmp_path: Path
     run.launcher.write_text(text)
     shutil.rmtree(helper)
     assert run("--lr", "two words") == 0, run.said
-    assert run.arguments[-1] == ["--pai_load_folder", "PAI", "--lr", "two words"]
+    assert run.arguments[-1] == ["--pai_load_folder=PAI", "--lr", "two words"]
 
 
 def test_one_without_its_program_says_so(run: Run) -> None:
@@ -164,7 +164,7 @@ def test_the_name_that_the_library_makes_of_a_save_name_is_used(run: Run) -> Non
     # perforatedai 3.2.9 drops everything but letters, digits, '_', '-' and '.': "my run#1" becomes "myrun1".
     run.write(THREE_ROUNDS, save_name="my run#1$(id)-é_.")
     assert run(TEST_SAVE="myrun1id-é_.") == 0, run.said
-    assert run.arguments[-1] == ["--pai_load_folder", "myrun1id-é_."]
+    assert run.arguments[-1] == ["--pai_load_folder=myrun1id-é_."]
 
 
 def test_template_is_the_only_one_that_knows_the_library() -> None:
@@ -224,8 +224,8 @@ def test_initialises_once_then_restarts_until_complete(run: Run) -> None:
     assert run.arguments == [
         ["--perforate_model_parallel"],
         [],
-        ["--pai_load_folder", "PAI"],
-        ["--pai_load_folder", "PAI"],
+        ["--pai_load_folder=PAI"],
+        ["--pai_load_folder=PAI"],
     ]
     assert [call["options"].split() for call in run.calls] == [
         ["--standalone", "--nnodes=1", "--nproc_per_node=1"],
@@ -246,9 +246,17 @@ def test_the_users_arguments_reach_every_run_unchanged(run: Run) -> None:
     assert run.arguments == [
         ["--perforate_model_parallel", *given],
         given,
-        ["--pai_load_folder", "PAI", *given],
-        ["--pai_load_folder", "PAI", *given],
+        ["--pai_load_folder=PAI", *given],
+        ["--pai_load_folder=PAI", *given],
     ]
+
+
+def test_a_parser_that_does_not_know_the_options_reads_its_sub_command(run: Run) -> None:
+    """It took the folder for that: another parser has the options, beside one that reads what it knows."""
+    parser = "import argparse\nparser = argparse.ArgumentParser()\n"
+    parser += "parser.add_subparsers(required=True).add_parser('train')\nparser.parse_known_args()\n"
+    run.write(parser + THREE_ROUNDS)
+    assert run("train") == 0, run.said
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -292,7 +300,7 @@ def test_started_by_a_relative_path_with_cdpath_set(run: Run, how: str) -> None:
 def test_a_save_folder_with_a_leading_dash_is_no_option(run: Run) -> None:
     run.write(THREE_ROUNDS, save_name="-PAI")
     assert run(TEST_SAVE="-PAI") == 0, run.said
-    assert run.arguments[-1] == ["--pai_load_folder", "./-PAI"]
+    assert run.arguments[-1] == ["--pai_load_folder=./-PAI"]
     assert f"Checkpoints are in {run.work}/-PAI/" in run.said
 
 
@@ -306,7 +314,7 @@ def test_a_capacity_test_has_a_folder_of_its_own(run: Run) -> None:
     (run.save / ".training_complete").touch()  # of the real run: not looked at
     run.write(THREE_ROUNDS)
     assert run(TEST_SAVE="PAI_capacity_test", PAI_TESTING_DENDRITE_CAPACITY="1") == 0, run.said
-    assert run.arguments[-1] == ["--pai_load_folder", "PAI_capacity_test"]
+    assert run.arguments[-1] == ["--pai_load_folder=PAI_capacity_test"]
     assert run.calls[0]["env"]["PAI_TESTING_DENDRITE_CAPACITY"] == "1"
 
 
@@ -314,7 +322,7 @@ def test_a_capacity_test_has_a_folder_of_its_own(run: Run) -> None:
 def test_no_capacity_test_unless_it_is_1(run: Run, value: str) -> None:
     run.write(THREE_ROUNDS)
     assert run(PAI_TESTING_DENDRITE_CAPACITY=value) == 0, run.said
-    assert run.arguments[-1] == ["--pai_load_folder", "PAI"]
+    assert run.arguments[-1] == ["--pai_load_folder=PAI"]
 
 
 # ---- started again --------------------------------------------------------------------------------------------------
@@ -343,7 +351,7 @@ def test_continues_from_the_newest_switch_by_number(run: Run) -> None:
     (run.save / "array_dims.csv").touch()
     run.write("complete()")
     assert run() == 0, run.said
-    assert run.arguments == [["--pai_load_folder", "PAI"]]  # no second initialisation
+    assert run.arguments == [["--pai_load_folder=PAI"]]  # no second initialisation
     assert "continues from PAI/switch_10.pt" in run.said
 
 
@@ -353,7 +361,7 @@ def test_initialises_again_where_its_result_is_missing(run: Run) -> None:
     (run.save / "switch_2.pt").touch()
     run.write("complete()")
     assert run() == 0, run.said
-    assert run.arguments == [["--perforate_model_parallel"], ["--pai_load_folder", "PAI"]]
+    assert run.arguments == [["--perforate_model_parallel"], ["--pai_load_folder=PAI"]]
 
 
 def test_initialises_again_when_no_switch_was_reached(run: Run) -> None:
@@ -380,7 +388,7 @@ else:
     process.wait(DEADLINE)
     until(lambda: not any(map(runs, run.pids)), "all killed")
     assert run() == 0, run.said
-    assert run.arguments[-1] == ["--pai_load_folder", "PAI"]
+    assert run.arguments[-1] == ["--pai_load_folder=PAI"]
     assert sum("--perforate_model_parallel" in arguments for arguments in run.arguments) == 1
 
 
@@ -596,7 +604,7 @@ def test_launch(run: Run) -> None:
     module = ["-m", "torch.distributed.launch", "--standalone"]
     assert run.calls[0]["options"].split() == [*module, "--nnodes=1", "--nproc_per_node=1"]
     assert run.calls[1]["options"].split() == [*module, "--nproc_per_node=2"]
-    assert run.arguments[-1] == ["--pai_load_folder", "PAI", "--lr", "1"]
+    assert run.arguments[-1] == ["--pai_load_folder=PAI", "--lr", "1"]
 
 
 def test_plain_python(run: Run) -> None:
@@ -951,7 +959,7 @@ def test_the_first_start_goes_the_whole_way_in_a_mirror_first(folder: str, first
     assert [call["argv"][1:-2] for call in calls] == [
         ["--perforate_model_parallel"],
         [],
-        ["--pai_load_folder", "PAI"],
+        ["--pai_load_folder=PAI"],
     ]
     for call in calls:
         assert call["cwd"] == call["PAI_REHEARSAL"] + "/root" + str(first.work)
@@ -1199,7 +1207,7 @@ def test_real_torchrun_trains_to_the_end(run: Run) -> None:
     assert run.arguments == [
         ["--perforate_model_parallel", "--note", "two words"],
         ["--note", "two words"],
-        ["--pai_load_folder", "PAI", "--note", "two words"],
+        ["--pai_load_folder=PAI", "--note", "two words"],
     ]
 
 

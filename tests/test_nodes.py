@@ -103,7 +103,7 @@ def test_all_machines_train_each_round_together(run: Run, count: int, order: tup
     assert [call["argv"][1] for call in run.calls].count("--perforate_model_parallel") == 1
     for number in range(count):
         arguments = [call["argv"][1:] for call in nodes.calls(number)]
-        assert arguments == [["--lr", "1"], *[["--pai_load_folder", "PAI", "--lr", "1"]] * 2]
+        assert arguments == [["--lr", "1"], *[["--pai_load_folder=PAI", "--lr", "1"]] * 2]
         for call in nodes.calls(number):
             assert call["env"]["PET_NNODES"] == str(count)
             assert call["env"]["PET_NODE_RANK"] == str(number)
@@ -146,7 +146,7 @@ def test_a_machine_that_is_lost_can_come_back(run: Run, lost: int, how: signal.S
     assert f"ode {lost} " in nodes.said(1 - lost)
     # The round that broke off began again from the same checkpoint, on both.
     for number in range(2):
-        loaded = ["--pai_load_folder" in call["argv"] for call in nodes.calls(number)]
+        loaded = ["--pai_load_folder=PAI" in call["argv"] for call in nodes.calls(number)]
         assert loaded == [False, True, True, True]
 
 

@@ -3814,6 +3814,64 @@ def test_a_whole_model_is_saved_and_loaded(
         torch.save(model, "model.pt")
 
 
+@pytest.mark.parametrize("wrapper", ["", "module."])
+def test_a_file_without_dendrites_is_asked_for_them_by_the_names_of_the_model(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, wrapper: str
+) -> None:
+    """As a restarted round begins. Of nothing else, and not as the first one does, where it has all names."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    given = {"net": {wrapper + name: value for name, value in model.state_dict().items()}, "lr": {"x": 1}}
+    torch.save(given, "pretrained.pt")
+    assert type(torch.load("pretrained.pt")["net"]) is dict
+    model[0].dendrite_module.layers.append(torch.nn.Linear(2, 2))
+    model[0].dendrite_modules_added = 1
+    own = {wrapper + name: value for name, value in model.state_dict().items()}
+    monkeypatch.setattr(helper, "load_folder", lambda: "PAI")
+    helper._pai.switch_time, helper._pai.restored = 4e9, {"0.weight": torch.ones(2, 2)}
+    read = torch.load("pretrained.pt")
+    assert own.keys() > read["net"].keys() == given["net"].keys()
+    assert all(torch.equal(read["net"][name], value) for name, value in own.items())
+    assert type(read["lr"]) is dict
+    for name in ("0.bia", "0.pai_dendrites.other"):
+        with pytest.raises(KeyError, match=re.escape(name)):
+            read["net"][wrapper + name]
+
+
+@pytest.mark.parametrize("initialize", [True, False])
+def test_a_model_that_a_file_has_in_its_wrapper_gets_dendrites_within(
+    helper: ModuleType, perforate: Callable[..., Any], initialize: bool
+) -> None:
+    """In training the wrapper of the file stays; the initialisation run needs one of one device."""
+    import torch
+
+    perforate(torch.nn.Linear(2, 2), initialize=initialize)
+    torch.save(torch.nn.DataParallel(torch.nn.Sequential(torch.nn.Linear(2, 2))), "model.pt")
+    wrapped = torch.load("model.pt", weights_only=False)
+    with helper.one_rank_at_a_time():
+        model = helper.UPA.perforate_model(wrapped, save_name="PAI", maximizing_score=True)
+    model = helper.load_latest_switch(model, None)
+    assert type(model) is torch.nn.DataParallel
+    assert (model is wrapped) != initialize
+    assert model.module is wrapped.module
+    assert helper._pai.model is model.module
+    assert [type(layer).__name__ for layer in model.module._modules.values()] == ["PAINeuronModule"]
+
+
+def test_a_distributed_wrapper_that_a_file_has_is_asked_about(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its reducer knows the parameters of before."""
+    import torch
+
+    perforate(torch.nn.Linear(2, 2))
+    kind = torch.nn.parallel.DistributedDataParallel
+    with helper.one_rank_at_a_time(), pytest.raises(SystemExit, match="1"):
+        helper.UPA.perforate_model(kind.__new__(kind), save_name="PAI", maximizing_score=True)
+    assert re.search(r"\.py:\d+: the model has its DistributedDataParallel around it", capsys.readouterr().err)
+
+
 def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 

@@ -210,7 +210,7 @@ def test_a_job_that_is_stopped_goes_on(slurm: Slurm, run: Run, how: str) -> None
     until(lambda: slurm.has_gone(job), "it ends")
     loaded = [call["argv"][1:2] for call in run.calls if "--perforate_model_parallel" not in call["argv"]]
     assert loaded.count([]) == 2, "the first round was done once"
-    assert loaded.count(["--pai_load_folder"]) == 6, "the one that was stopped, again"
+    assert loaded.count(["--pai_load_folder=PAI"]) == 6, "the one that was stopped, again"
 
 
 @pytest.mark.skipif(not WHOLE, reason="SLURM takes its time between jobs")

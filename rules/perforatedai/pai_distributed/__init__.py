@@ -6,7 +6,7 @@ DistributedDataParallel cannot follow when dendrites change the model's structur
 
 1. `--perforate_model_parallel`: one process, one batch. Records the shapes of layers' outputs, and leaves.
 2. All processes train. `report_validation_score` leaves when the library has restructured the model.
-3. `--pai_load_folder SAVE`: the next round loads the newest `SAVE/switch_N.pt` and trains on, until
+3. `--pai_load_folder=SAVE`: the next round loads the newest `SAVE/switch_N.pt` and trains on, until
    `SAVE/.training_complete` exists. `train_distributed.sh` starts all the rounds.
 
 With DataParallel step 1 is the same, and `add_validation_score` restructures within the process.

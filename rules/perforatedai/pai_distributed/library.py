@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
+from torch.nn.parallel import DistributedDataParallel
 
 from .near import _pai_near
-from .place import _pai_root
+from .place import _pai_place, _pai_root
 from .process import (
     _pai,
     _pai_cuda_index,
@@ -207,7 +208,17 @@ def _pai_perforate_in_order(model: torch.nn.Module, *arguments: Any, **keywords:
 
     Of what has several names it takes the one that is the model's first, but only if it comes to no other before
     (measured): what a model has first as `question` and then as `context` would have no dendrites.
+
+    What a file has held as a whole may have its DataParallel around it, and keeps that.
     """
+    if isinstance(model, DistributedDataParallel):
+        _pai_fail(
+            f"{_pai_place()}: the model has its DistributedDataParallel around it already, as one that a file has held "
+            "as a whole. That trains no dendrites: give `.module` of it to UPA.perforate_model, and wrap it below"
+        )
+    if isinstance(model, torch.nn.DataParallel):
+        model.module = _pai_perforate_in_order(model.module, *arguments, **keywords)
+        return model
     orders = {module: list(module._modules) for module in model.modules()}
     try:
         for module, names in orders.items():

@@ -245,6 +245,39 @@ class _PaiGrowing(OrderedDict[str, Any]):
         return OrderedDict, (), plain, None, iter(self.items())
 
 
+class _PaiOfBefore(OrderedDict[str, Any]):
+    """The weights of a file without dendrites, read as a restarted round begins: the model has those of its own.
+
+    A script that goes through the names of its model's state, and takes each from there, asks for these as well.
+    """
+
+    def __missing__(self, name: str) -> Any:
+        if isinstance(name, str) and _pai_layer_of(name) is not None and _pai.model is not None:
+            own = {one: value for one, value in _pai_state_of(_pai.model).items() if _pai_layer_of(one) is not None}
+            # a wrapper has longer names, a part shorter ones
+            alike = [one for one in own if f".{one}".endswith(f".{name}") or f".{name}".endswith(f".{one}")]
+            if alike:
+                return own[min(alike, key=lambda one: abs(len(one) - len(name)))]
+        raise KeyError(name)
+
+    def __reduce__(self) -> Any:
+        return OrderedDict, (), dict(vars(self)), None, iter(self.items())
+
+
+def _pai_answers_for_dendrites(loaded: Any) -> Any:
+    """Give what is loaded, with its states of models as those that know dendrites."""
+    if type(loaded) not in (dict, OrderedDict):
+        return loaded
+    for name, part in loaded.items():
+        if type(part) in (dict, OrderedDict):
+            loaded[name] = _pai_answers_for_dendrites(part)
+    if _pai_has_dendrites(loaded) or not any(isinstance(value, torch.Tensor) for value in loaded.values()):
+        return loaded
+    answering = _PaiOfBefore(loaded)
+    answering.__dict__.update(getattr(loaded, "__dict__", {}))
+    return answering
+
+
 class _PaiNames(KeysView[str]):
     def __reversed__(self) -> Iterator[str]:
         return reversed(self._mapping)  # type: ignore[attr-defined,no-any-return]
@@ -448,6 +481,7 @@ def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
     # What it reads before its model has the newest switch, that has undone where it went into the model.
     early = _pai.model is None and load_folder() is not None
     if early or _pai.restored:
+        loaded = _pai_answers_for_dendrites(loaded)
         age = "old" if early or os.path.getmtime(f) < _pai.switch_time else "new"
         age = "first" if age == "old" and not _pai_is_of_training(f) else age
         waiting = [loaded]

@@ -37,6 +37,7 @@ from .processes import _pai_initialized
 from .record import _pai_read
 from .resume import _pai_let_restored_weights_win, _pai_watch_loads
 from .short import _pai_done
+from .wrapping import on_one_device
 
 
 def load_latest_switch(
@@ -58,7 +59,7 @@ def load_latest_switch(
     forward pass, as a spectral norm of the script's own does, stays as it is too.
 
     Args:
-        model: what `UPA.perforate_model` returned, not wrapped yet.
+        model: what `UPA.perforate_model` returned, not wrapped yet, but where a file has held it in its DataParallel.
         folder: where the switch files are, or None to start from the beginning.
         output_dimensions: your own word on layers, by name: 0 where the neurons are and -1 elsewhere, as in
             {"encoder.linear1": [-1, -1, 0]}. It beats what was found.
@@ -71,6 +72,9 @@ def load_latest_switch(
         SystemExit: status 1, with a message: a copy of the model; with its first training batch: no initialisation
             run, or one with another model.
     """
+    if isinstance(model, torch.nn.DataParallel):
+        model.module = load_latest_switch(model.module, folder, output_dimensions, thaws=thaws)
+        return on_one_device(model.module) if initializing() else model
     _pai_check_perforated(model)
     _pai_share_layers(model)
     _pai_watch_loggers()

@@ -98,7 +98,8 @@ class Training(Project):
             newest, self.before, self.since = self.newest_switch(), self.switches(), time.monotonic()
             goes_on = f"continues from {newest}" if newest else "starts from the beginning"
             say(f"Round {number}: training {goes_on}.")
-            program = [*self.all, *(["--pai_load_folder", self.save] if newest else []), *self.arguments]
+            # one word: a parser that does not know the option would take another one for a word of its own
+            program = [*self.all, *([f"--pai_load_folder={self.save}"] if newest else []), *self.arguments]
             with self.logs() as env:
                 one = self.nodes == 1
                 status = self.run(program, env=env) if one else self.together("round", newest, program, env=env)
