@@ -1476,7 +1476,7 @@ def test_what_only_speaks_of_epochs_is_no_epoch_loop(tmp_path: Path) -> None:
 def test_lines_of_a_call_that_is_split_stand_as_they_did(tmp_path: Path, note: str) -> None:
     built = f"model = Net(\n        8,\n        note={note},\n    )"
     text = script("acc = validate()\nbest = max(best, acc)").rstrip().replace("\n", "\n    ")
-    text = f"def main():\n    {text}\n".replace("model = Net()", f"{built}.to(device)")
+    text = f"def main():\n    {text}\n\nmain()\n".replace("model = Net()", f"{built}.to(device)")
     changed = rewritten(plan_of(tmp_path, text))
     assert f"note={note},\n" in changed
     assert (f"    {built}\n    pai_distributed" in changed) == (note == "'a'")

@@ -553,12 +553,19 @@ def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [test]
 
 
-def called_in(index: Index, flow: Flow, *blocks: Statement) -> set[Scope]:
-    """Return the local functions that run within loops or other statements."""
+def called_in(index: Index, flow: Flow, *blocks: Statement, perhaps: bool = False) -> set[Scope]:
+    """Return the local functions that run within loops or other statements.
+
+    Args:
+        perhaps: whether those count of which a call runs one, by a name made at run time.
+    """
     found: set[Scope] = set()
     waiting = [call for block in blocks for call in index.calls_in(block)]
     while waiting:
-        run = {*flow.running(waiting.pop())} - found
+        call = waiting.pop()
+        function = flow.called(call)
+        run = {*flow.overriding(call), *([] if function is None else [function])}
+        run = {*run, *(flow.running(call) if perhaps else ())} - found
         found |= run
         waiting += [further for one in run for further in index.calls_of(one)]
     return found

@@ -791,7 +791,9 @@ def _before_leaving(script: Script, flow: Flow) -> set[Statement]:
     calls = {call for way in ways for call in flow.index.calls_in(way)}
     called = [one for one in flow.index.scopes if not calls.isdisjoint(flow.callers(one))]
     beside = [flow.index.statement(one.node) for one in called if one not in leading]  # of `Trainer(...).fit()`
-    found += beside + [flow.index.statement(one.node) for one in called_in(flow.index, flow, *early, *beside)]
+    found += beside + [
+        flow.index.statement(one.node) for one in called_in(flow.index, flow, *early, *beside, perhaps=True)
+    ]
     whole = {statement for statement in found if not isinstance(statement.node, cst.ClassDef)}
     return {*around, *(one for one in flow.index.statements if not whole.isdisjoint(one.path))}
 
