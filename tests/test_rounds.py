@@ -208,8 +208,9 @@ def test_a_score_that_comes_no_more_ends_the_round(tmp_path: Path) -> None:
             "        if epoch < args.epochs:\n            weight = 1.0\n        print(weight)\n        del weight\n",
             "Unbound",
         ),
+        ("        weight = (None if epoch >= args.epochs else model).training\n", "AttributeError"),
     ],
-    ids=["a list", "a branch"],
+    ids=["a list", "a branch", "an attribute"],
 )
 def test_a_script_that_cannot_go_on_past_its_plan_ends_its_rounds_there(turn: str, error: str, tmp_path: Path) -> None:
     """Its data, a list of rates or a table of epochs ends with what it has planned."""

@@ -8392,6 +8392,7 @@ def test_loop_of_an_evaluation_that_shares_the_step_of_training_is_no_training()
     ("test", "part"),
     [
         ("args.local_rank == -1 and args.check", "args.local_rank == -1"),
+        ("args.late and (args.local_rank == -1 and args.check)", "args.local_rank == -1"),
         ("args.check and world_size == 1", "world_size == 1"),
         ("args.local_rank == -1 or args.check", ""),
         ("args.local_rank == -1 and (args.check or args.late)", "args.local_rank == -1"),

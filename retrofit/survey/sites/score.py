@@ -260,6 +260,9 @@ def written_conjuncts(condition: str) -> list[str]:
     """Return the code of the parts that must all hold where a condition does, "" being none; as Python writes them."""
     if not condition:
         return []
-    test = ast.parse(f"({condition})", mode="eval").body
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return [ast.unparse(part) for part in parts]
+    return [ast.unparse(part) for part in _conjuncts(ast.parse(f"({condition})", mode="eval").body)]
+
+
+def _conjuncts(test: ast.expr) -> list[ast.expr]:
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else []
+    return [one for part in parts for one in _conjuncts(part)] or [test]

@@ -135,9 +135,8 @@ def _pai_end_initialization(error: BaseException | None, trace: Any) -> None:
 
 def _pai_end_past_plan(error: BaseException | None, trace: Any) -> None:
     """End the structure, and all later ones there, where the script has data or settings for no more than its plan."""
-    if not _pai.past_end or not isinstance(
-        error, LookupError | NameError | StopIteration | ValueError | AssertionError
-    ):
+    lacking = LookupError | NameError | AttributeError | TypeError | StopIteration | ValueError | AssertionError
+    if not _pai.past_end or not isinstance(error, lacking):
         return
     _pai.past_end = False
     sys.__excepthook__(type(error), error, trace)
