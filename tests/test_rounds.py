@@ -1387,6 +1387,18 @@ def test_data_parallel_goes_on_by_restarts(tmp_path: Path) -> None:
         assert all(float(moved) > 0 for moved in values(one, "moved"))
 
 
+def test_data_parallel_keeps_what_it_trains_beside_the_model(tmp_path: Path) -> None:
+    """With no other rank to compare it with."""
+    text = swapped(
+        DATA_PARALLEL,
+        (OPTIMIZER, BESIDE + TOGETHER),
+        ("labels)\n            loss.b", "labels) + beside.sum()\n            loss.b"),
+        (PRINTED, 'draw {draw:.6f} beside {beside.item():.3f}")\n'),
+    )
+    first, second = ([*map(float, values(one, "beside"))] for one in rounds(train(tmp_path, text)))
+    assert second[0] < first[0]
+
+
 def test_data_parallel_in_process_is_the_published_loop(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(DATA_PARALLEL)

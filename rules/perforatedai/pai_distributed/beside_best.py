@@ -26,7 +26,7 @@ from .beside import (
 )
 from .layers import _pai_unwrap
 from .near import _pai_near
-from .process import _pai, _pai_group_device, _pai_of_rank_0, _pai_rank, _pai_say
+from .process import _pai, _pai_group_device, _pai_grouped, _pai_of_rank_0, _pai_rank, _pai_say
 
 _pai_save_net, _pai_load_net = UPA.save_net, UPA.load_net
 
@@ -95,7 +95,7 @@ def _pai_keep_of_rank(net: torch.nn.Module, best: bool, now: bool, back: bool) -
         now: for the next round, and
         back: after it went back to the best one's.
     """
-    if not (best or now):
+    if not (best or now) or not _pai_grouped():
         return
     if _pai_rank() != 0:
         _pai.beside_now = _pai_beside(net)
