@@ -2895,6 +2895,22 @@ def test_a_layer_that_is_not_used_is_waited_for_eight_batches(
     assert array_dims(Path("PAI")) == {".0,1,2"}
 
 
+@pytest.mark.parametrize(("resting", "found"), [([1], {".0"}), ([0, 1], {".0", ".1"})], ids=["one", "the whole"])
+def test_layers_frozen_behind_the_load_get_no_dendrites_though_gradients_go_through_them(
+    helper: ModuleType, perforate: Callable[..., Any], resting: list[int], found: set[str]
+) -> None:
+    """A network that rests as a whole does so in turns with another one that trains by it."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None)
+    for number in resting:
+        model[number].requires_grad_(False)
+    model(torch.ones(1, 2, requires_grad=True)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == found
+
+
 @pytest.mark.parametrize("early", [True, False])
 def test_frozen_layers_stay_as_they_are(
     helper: ModuleType,

@@ -77,7 +77,9 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
     _pai_remove_made()
     save = GPA.pc.get_save_name()
     frozen = [name for name, source in _pai.frozen.items() if source is None and name not in _pai.hollow]
-    frozen += [name for name in idle if _pai_is_frozen(layers[name]) and name not in frozen]
+    resting = [name for name in layers if _pai_is_frozen(layers[name])]
+    # Gradients may go through a layer that the script has frozen since; one that rests in turns does so as a whole.
+    frozen += [name for name in resting if name not in frozen and (name in idle or len(resting) < len(layers))]
     unused = [name for name in idle if name not in frozen]
     _pai.frozen.update(dict.fromkeys([*frozen, *unused]))
     if frozen:
