@@ -14,7 +14,7 @@ from retrofit.survey.conditions import argument_of, is_of_other_objects, rules_o
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, unquoted
+from retrofit.survey.nodes import dotted, key_of, last_of, mentions, names_in, nodes_in, unquoted
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.best import tracked_scores
@@ -262,7 +262,7 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, 
         if read and any(one.order > here.order for one in bound):
             kept.anchors |= {"guard": here.node, "made": here.node}
         elif not kept.guarded and (
-            (candidate.named and in_turns and not read)  # there may be no turn
+            (candidate.named and in_turns and not read and not _is_filled_by_turns(index, made))  # there may be no turn
             or deleted_later(index, made, root_of(candidate.node))
             or begun_anew(index, flow, way.block, candidate.node) is not None
         ):
@@ -270,6 +270,12 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, 
         kept.expression = candidate.written or index.source.code(candidate.node)
         kept.present = _present(flow, loop, candidate, way.block)
     return kept
+
+
+def _is_filled_by_turns(index: Index, made: Statement) -> bool:
+    """Whether a statement gives an item by a key that is another one in each turn of its loop, `results[k] = ...`."""
+    given = [cst.parse_expression(b.target) for b in index.items if b.statement is made]
+    return any(isinstance(one, cst.Subscript) and key_of(one) is None for one in given)
 
 
 def _present(flow: Flow, loop: EpochLoop, candidate: Candidate, made: Statement) -> str:
