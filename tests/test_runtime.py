@@ -3117,9 +3117,12 @@ def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(
         assert "has no perforated model: rewrite it as well" in capsys.readouterr().err
 
 
-def test_the_tracker_of_no_model_builds_what_the_script_built(helper: ModuleType) -> None:
+def test_the_tracker_of_no_model_builds_what_the_script_built(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
 
+    monkeypatch.setattr(helper.GPA, "pai_tracker", helper._PaiNoTracker())
     assert not helper.GPA.pai_tracker
     model = torch.nn.Linear(2, 2)
     helper.GPA.pai_tracker.initialize_tracker_settings()
@@ -3136,13 +3139,14 @@ def test_the_tracker_of_no_model_builds_what_the_script_built(helper: ModuleType
 
 @pytest.mark.parametrize("given", [("StepLR", {"step_size": 2}), ("ReduceLROnPlateau", {"patience": 1, "mode": "max"})])
 def test_the_scores_of_no_model_step_the_schedule_as_the_script_did(
-    helper: ModuleType, given: tuple[str, dict[str, Any]]
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, given: tuple[str, dict[str, Any]]
 ) -> None:
     """For its own steps are taken out where the tracker builds it."""
     import torch
 
     kind, arguments = given
-    tracker, model = helper.GPA.pai_tracker, torch.nn.Linear(2, 2)
+    tracker, model = helper._PaiNoTracker(), torch.nn.Linear(2, 2)
+    monkeypatch.setattr(helper.GPA, "pai_tracker", tracker)
     tracker.set_optimizer(torch.optim.SGD)
     tracker.set_scheduler(getattr(torch.optim.lr_scheduler, kind))
     optimizer, _ = tracker.setup_optimizer(model, {"params": model.parameters(), "lr": 1.0}, arguments)

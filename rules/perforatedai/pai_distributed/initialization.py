@@ -77,7 +77,8 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
     _pai_remove_made()
     save = GPA.pc.get_save_name()
     frozen = [name for name, source in _pai.frozen.items() if source is None and name not in _pai.hollow]
-    resting = [name for name in layers if _pai_is_frozen(layers[name])]
+    followed = {*_pai.followers, *(name for name, source in _pai.frozen.items() if source)}
+    resting = [name for name in layers if _pai_is_frozen(layers[name]) and name not in followed]
     # Gradients may go through a layer that the script has frozen since; one that rests in turns does so as a whole.
     frozen += [name for name in resting if name not in frozen and (name in idle or len(resting) < len(layers))]
     unused = [name for name in idle if name not in frozen]
