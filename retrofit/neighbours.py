@@ -58,8 +58,7 @@ def neighbours(
     """Return the scripts and tests that import the entry or one of its modules.
 
     They may do so through files that the entry does not reach. Of those that it does reach, what they do when they are
-    started by themselves counts. Those that use the ``helper`` already are left
-    out, and those that train come first.
+    started by themselves counts. Those that use the ``helper`` already are left out, and those that train come first.
 
     Args:
         entry: the script.

@@ -564,8 +564,8 @@ def called_in(index: Index, flow: Flow, *blocks: Statement, perhaps: bool = Fals
     while waiting:
         call = waiting.pop()
         function = flow.called(call)
-        run = {*flow.overriding(call), *([] if function is None else [function])}
-        run = {*run, *(flow.running(call) if perhaps else ())} - found
+        run = {*flow.overriding(call), *([] if function is None else [function])} - found
+        run |= {*flow.running(call)} - found if perhaps else set()
         found |= run
         waiting += [further for one in run for further in index.calls_of(one)]
     return found

@@ -35,6 +35,8 @@ from .writes import _pai_compiled, _pai_see_writes
 _pai_follows = threading.local()  # whether this thread moves files itself
 _pai_noting = threading.RLock()
 _pai_of_loggers = {"wandb", "mlruns"}
+# Of all that Python tells its audit hooks, and it tells much.
+_pai_events = {"open", "os.mkdir", "shutil.copyfile", "os.rename", "os.remove", "os.link", "os.symlink", *_pai_starts}
 
 
 def _pai_place_for(path: Any, kind: str = "files") -> str:
@@ -199,8 +201,7 @@ def _pai_follow(event: str, arguments: tuple[Any, ...]) -> None:
     So are copies, as that of the newest for the best, and links. Of other folders than the one where training was
     started only those count that hold such a file. One of before that goes is there again for the next round.
     """
-    known = ("open", "os.mkdir", "shutil.copyfile", "os.rename", "os.remove", "os.link", "os.symlink", *_pai_starts)
-    if event not in known or not _pai.steps or getattr(_pai_follows, "busy", False):
+    if event not in _pai_events or not _pai.steps or getattr(_pai_follows, "busy", False):
         return
     with contextlib.suppress(OSError, TypeError, ValueError):  # which the script's own call raises as well
         if event in _pai_starts:
