@@ -603,45 +603,25 @@ def test_the_question_names_no_item_by_a_key_that_is_worked_out(tmp_path: Path) 
     assert "`acc` (line 5 in `measure`): choose" in question.message
 
 
+#: Of a dict, one item after the other.
 BY_TURNS = """
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-
-def evaluate(model, loader):
+def validate(model, loader):
     model.eval()
-    known = {"loss": 1, "f1": 0}
+    known = {'loss': 1, 'f1': 0}
     out = {}
-    for name in ("loss", "f1"):
+    for name in ('loss', 'f1'):
         value = torch.tensor(known[name])
-        dist.all_reduce(value)
+        torch.distributed.all_reduce(value)
         out[name] = value.item() / 2
     print(out)
-
-
-def main(model, loader, criterion):
-    dist.init_process_group("gloo")
-    model = DDP(Net())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for epoch in range(9):
-        model.train()
-        for x, y in loader:
-            optimizer.zero_grad()
-            criterion(model(x), y).backward()
-            optimizer.step()
-        evaluate(model, loader)
-
-
-main(*given)
 """
 
 
 def test_an_item_that_a_loop_fills_by_its_variable_is_taken_behind_that_loop(tmp_path: Path) -> None:
     """In its first turn the dict has the first of the names alone."""
-    plan = plan_of(tmp_path, BY_TURNS, Options(metric="out['f1']", mode="max"))
+    plan = planned(tmp_path, BY_TURNS, metric="out['f1']")
     assert plan.questions == []
-    assert '    print(out)\n    return out["f1"]\n' in rewritten(plan)
+    assert "    print(out)\n    return out['f1']\n" in rewritten(plan)
 
 
 def test_what_is_named_in_the_question_answers_it(tmp_path: Path) -> None:
