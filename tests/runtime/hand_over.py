@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 dist.init_process_group("gloo")
 model = nn.Linear(2, 2)
+GPA.pai_tracker = type("Tracker", (), {"member_vars": {}})  # as where a model is perforated
 if sys.argv[1] == "places":
     if dist.get_rank() == 0:
         pai_distributed.report_validation_score(0.5, model)
@@ -48,7 +49,7 @@ elif sys.argv[1] == "trained":
     if "own rate" in sys.argv and dist.get_rank() == 1:
         optimizer.param_groups[0]["lr"] = 0.05
     pai_distributed.process._pai.model = model
-    GPA.pai_tracker = type("Tracker", (), {"member_vars": {"optimizer_instance": optimizer}})
+    GPA.pai_tracker.member_vars["optimizer_instance"] = optimizer
     if "rounding" in sys.argv and dist.get_rank() == 1:
         optimizer.register_step_post_hook(lambda *_: model.weight.data.mul_(1 + 1e-6))
     for epoch in range(2):
