@@ -290,6 +290,48 @@ def test_what_an_earlier_rounds_checkpoint_does_not_end_is_left_alone(text: str)
     assert survey_of(text).resumptions == []
 
 
+KEEPS = "class Kept:\n    def __init__(self):\n        self.bad = self.worse = 0\n\n"
+
+
+def ended_by_a_part(made: str, taken: str, *, before: str = KEEPS) -> str:
+    """Return the script that ends by an attribute of an object, of which it takes something from its checkpoint."""
+    text = resumed(taken, ended="if epoch > kept.worse:\n    break").replace("    best, ", f"    {made}\n    best, ")
+    return text.replace("import os, ", "import argparse, os, ").replace("def main", f"{before}def main")
+
+
+PARSED = "kept = argparse.ArgumentParser().parse_args()"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        pytest.param(ended_by_a_part(PARSED, "kept.bad = state['bad']"), 0, id="another option"),
+        pytest.param(ended_by_a_part(PARSED, "kept.worse = state['worse']"), 1, id="the option"),
+        pytest.param(ended_by_a_part(PARSED, "kept.__dict__.update(state)"), 1, id="all options"),
+        pytest.param(ended_by_a_part(PARSED, "take_part(kept, state)", before=HELPERS), 0, id="another by a helper"),
+        pytest.param(
+            ended_by_a_part(PARSED, "take_part(kept, state)", before=HELPERS.replace("it.bad", "it.worse")),
+            1,
+            id="the option, by a helper",
+        ),
+        pytest.param(ended_by_a_part("kept = Kept()", "kept.bad = state['bad']"), 0, id="another attribute"),
+        pytest.param(ended_by_a_part("kept = Kept()", "kept.worse = state['worse']"), 1, id="the attribute"),
+        pytest.param(ended_by_a_part("kept = Kept()", "kept = state['kept']"), 1, id="the object"),
+        pytest.param(
+            ended_by_a_part(
+                "kept = Kept()", "kept.bad = state['bad']", before=f"{KEEPS}    def step(self):\n        print()\n\n"
+            ),
+            1,
+            id="an object with code of its own",
+        ),
+        pytest.param(ended_by_a_part("kept = made()", "kept.bad = state['bad']"), 1, id="an object that is not known"),
+    ],
+)
+def test_of_what_only_keeps_what_it_is_given_the_part_that_decides_is_the_state(text: str, number: int) -> None:
+    found = len(survey_of(text).resumptions)
+    assert found == number
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -8,6 +8,7 @@ from itertools import product, takewhile
 import libcst as cst
 
 from retrofit.knowledge.kinds import ListsFiles, WritesPath
+from retrofit.survey.arguments import is_namespace
 from retrofit.survey.averages_by_name import by_names
 from retrofit.survey.counters import increments, is_number
 from retrofit.survey.displays import chosen_of
@@ -224,8 +225,10 @@ class _Loaded:
         index, flow, found = self._index, self._flow, dict[Statement, str]()
         ending = {variable for variable, _ in self._asked} | {*by_names(index, flow, self._inside)}
         settings = {variable for variable, _ in self._asked if _holds_settings(index, flow, variable, self._asked)}
+        ending |= {(scope, f"{whole}.{part}") for (scope, whole), part in self._asked if (scope, whole) in settings}
         parts = {name.removeprefix("self.") for _, name in ending}
-        for here, names, value, item in _given(index):
+        for here, given_to, value, item in _given(index):
+            names = [name.removesuffix(".__dict__") for name in given_to]
             given = {v for name in names for v in _variables(flow, name, here.scope)}
             given |= {v for name in names for v in _handed_over(flow, name, here)}
             given -= settings - {flow.variable(name, here.scope) for name in names}
@@ -428,8 +431,24 @@ def _handed_over(flow: Flow, name: str, here: Statement) -> Iterator[Variable]:
 
 def _holds_settings(index: Index, flow: Flow, variable: Variable, asked: list[tuple[Variable, str]]) -> bool:
     """Whether a variable holds settings alone, whatever gives it a value, so that one of them is none of the others."""
-    parts, given = [part for one, part in asked if one == variable], [one.value for one in flow.sources(variable)]
-    return bool(given) and all(value is not None and _is_setting(index, value, parts) for value in given)
+    parts = [part for one, part in asked if one == variable]
+    given = [(one.value, one.scope) for one in flow.sources(variable) if all(parts)]
+    return bool(given) and all(
+        value is not None and (_is_setting(index, value, parts) or _is_record(flow, value, scope))
+        for value, scope in given
+    )
+
+
+def _is_record(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether a value only keeps what it is given: parsed options, or an object of a class without further methods."""
+    made = [one.node for one in flow.deep_origins(node, scope)]
+    kinds = {flow.class_made(one) for one in made if not is_namespace(one, flow)}
+    return bool(made) and all(
+        kind is not None
+        and flow.root(kind) in ("", "object")
+        and {name for one in flow.lineage(kind) for name in one.inner} <= {"__init__"}
+        for kind in kinds
+    )
 
 
 def _is_setting(index: Index, value: cst.BaseExpression, parts: list[str]) -> bool:
