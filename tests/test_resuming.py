@@ -709,55 +709,6 @@ def test_how_to_test_what_was_trained_is_told(tmp_path: Path) -> None:
     )
 
 
-STARTS = """
-import sys, torch
-import torch.multiprocessing as mp
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-def worker(rank):
-    model = Net()
-    model.load_state_dict(torch.load("begun.pt"))
-    model = DDP(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for epoch in range(10):
-        for x, y in loader:
-            loss = criterion(model(x), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        val_loss = evaluate(model)
-
-def shown():
-    print(torch.load("best.pt")["loss"])
-
-def main():
-    START
-
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    ("start", "line"),
-    [
-        pytest.param("mp.spawn(worker, nprocs=2)\nprint(torch.load('best.pt'))", 23, id="at once"),
-        pytest.param("if many:\n    mp.spawn(worker, nprocs=2)\nshown()", 19, id="by a function"),
-        pytest.param("mp.spawn(worker, nprocs=2)\nprint('done')", 0, id="loads nothing"),
-        pytest.param("print(torch.load('first.pt'))\nmp.spawn(worker, nprocs=2)", 0, id="before"),
-        pytest.param("if many:\n    mp.spawn(worker, nprocs=2)\n    return\nshown()", 0, id="left before"),
-        pytest.param("if many:\n    mp.spawn(worker, nprocs=2)\nelse:\n    shown()", 0, id="otherwise"),
-        pytest.param("if many:\n    mp.spawn(worker, nprocs=2)\n    sys.exit()\nworker(0)", 0, id="trains otherwise"),
-        pytest.param("mp.spawn(prepare, nprocs=2)\nworker(0)\nshown()", 0, id="starts no training"),
-    ],
-)
-def test_what_loads_once_the_processes_have_ended_is_told(tmp_path: Path, start: str, line: int) -> None:
-    made = plan_of(tmp_path, code(STARTS).replace("START", start.replace("\n", "\n    ")))
-    told = [note for note in made.notes if "have ended" in note.message]
-    assert made.questions == []
-    assert [(note.code, note.line) for note in told] == ([("PAI014", line)] if line else [])
-    assert all("only where `PAI_train/.training_complete` is there" in note.message for note in told)
-
-
 TRAINER = """
 import os, torch
 from torch.nn.parallel import DistributedDataParallel as DDP

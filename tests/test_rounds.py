@@ -1181,6 +1181,36 @@ def test_a_script_that_waits_for_results_of_its_processes_ends_with_them(kind: s
 
 
 @pytest.mark.parametrize(
+    "started",
+    [
+        SPAWNED,
+        SPAWNED.replace("args=(rank, args)", "args=(rank, args), daemon=True").replace(
+            "in processes:\n        process.join", "in processes[::-1]:\n        process.join"
+        ),
+        "    torch.multiprocessing.spawn(main, args=(args,), nprocs=2)\n",
+    ],
+    ids=["Process", "daemons, the last one first", "torch"],
+)
+def test_what_follows_the_processes_that_a_script_starts_runs_when_training_is_complete(
+    started: str, tmp_path: Path
+) -> None:
+    """Those leave with status 0 for the next round too, and so would the code behind them take each for the last.
+
+    What it starts before them, for something else, it goes on behind.
+    """
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
+    other = "    other = multiprocessing.Process(target=print, args=('other',))\n    other.start()\n    other.join()\n"
+    text = in_processes(
+        f"{other}    print('before')\n{started}    print('behind')\n    os.rename('best.pt', 'tested.pt')\n"
+    )
+    result = train(tmp_path, text)
+    assert [len(one) for one in rounds(result)] == [6, 6]
+    assert [result.stdout.count(f"\n{said}\n") for said in ("before", "behind")] == [3, 1]
+    assert result.stdout.count("the processes that this waits for have left, so it does") == 2
+    assert (tmp_path / "tested.pt").exists()
+
+
+@pytest.mark.parametrize(
     "started", [SPAWNED, "    torch.multiprocessing.spawn(main, args=(args,), nprocs=2)\n"], ids=["Process", "torch"]
 )
 @pytest.mark.parametrize("ended", [False, True], ids=["", "without a group"])

@@ -122,7 +122,6 @@ from retrofit.survey.weights import (
     find_averages,
     find_besides,
     find_followers,
-    find_loads_after,
     find_rebuilt,
     find_reloads,
     is_another,
@@ -240,7 +239,6 @@ def survey(
         if library.uses:
             _is_detour(library.uses, f"{library.name} is used, which the recipe does not cover", script, flow)
     script.spawns = [site for site in find_spawns(script.loops, script.wrappers, flow) if site.scope in reached]
-    script.loads_after = find_loads_after(script.spawns, script.loops, flow)
     script.goes_on = script.kind == "dp" and goes_on(index, flow, choices.signs)
     restarts = bool(script.kind) and not script.in_process and not script.goes_on
     script.blocks = find_own_blocks(index, flow, choices.signs, script.loops, script.wrappers, restarts)

@@ -13,11 +13,10 @@ from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in, leftovers
+from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, is_choice, last_name, mentions, method_name, nodes_in, receiver
 from retrofit.survey.order import (
     after_model,
-    always_leaves,
     apart_from_training,
     beside_training,
     leading_to,
@@ -425,24 +424,6 @@ def find_besides(origins: set[Origin], wrapped: set[Origin], loops: list[EpochLo
         for one in _made_alike(dict.fromkeys(trained), origins, flow)
         if one not in wrapped and not apart_from_training(index.statement(one.node), loops, flow)
     ]
-
-
-def find_loads_after(spawns: list[Spawn], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
-    """Return what loads a file in the process that starts the others, once these have ended.
-
-    Args:
-        spawns: the calls that start the training's processes.
-        loops: the epoch loops.
-    """
-    index, training, later = flow.index, leading_to(loops, flow), set[Statement]()
-    for start in (one.statement for one in spawns if one.statement in training):
-        leaves = any(map(always_leaves, start.following))
-        later.update(start.following if leaves else leftovers(start, flow))
-    later -= training
-    scopes = called_in(index, flow, *later)
-    loads = index.calls_to("torch.load")
-    found = [one for one in loads if index.scope_of(one) in scopes or not later.isdisjoint(index.statement(one).path)]
-    return [CallSite(node=one, index=index) for one in found]
 
 
 def is_another(name: str, scope: Scope, origins: set[Origin], flow: Flow) -> bool:

@@ -125,7 +125,6 @@ class Script(Site):
         starting_points: what copies the model's weights before the training, which then goes by them.
         reloads: where weights are loaded, perhaps without a training before, into a model that is built anew.
         rebuilt: where a model is built as the trained one, apart from the training, by what leaves out its dendrites.
-        loads_after: what loads a file in the process that starts the others, once these have ended.
         besides: where a model is built as the wrapped one is, and trained in place of it.
         chosen: the condition that chooses between the first of these and the wrapped one, other than by how many GPUs a
             run sees, and its place; "" for none.
@@ -203,7 +202,6 @@ class Script(Site):
     rebuilt: list[CallSite] = field(default_factory=list)
     besides: list[CallSite] = field(default_factory=list)
     chosen: tuple[str, str] = ("", "")
-    loads_after: list[CallSite] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     module_counts: list[ModuleCount] = field(default_factory=list)
     minimums: list[Minimum] = field(default_factory=list)

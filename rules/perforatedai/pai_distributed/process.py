@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
+from .parents import _pai_tell_parent
 from .place import _pai_place, _pai_place_of_error
 from .rehearsal import _pai_note_failure
 from .state import _pai
@@ -155,6 +156,8 @@ def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
     """Leave, all ranks together, in the ordinary way: `finally` blocks and exit handlers run."""
     _pai_end_if_caught()
     _pai.left = True
+    if status == 0 and not _pai.complete:
+        _pai_tell_parent()  # before the ranks meet, so that once one has left it knows of all
     if _pai_grouped():
         if net is not None:  # A barrier on a device that is known, where NCCL's would guess one.
             dist.all_reduce(meeting := torch.zeros(1, device=_pai_group_device(net)))

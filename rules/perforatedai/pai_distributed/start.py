@@ -2,6 +2,7 @@
 
 import ctypes
 import multiprocessing
+import multiprocessing.process
 import multiprocessing.queues
 import os
 import random
@@ -9,15 +10,16 @@ import signal
 import sys
 import tempfile
 import threading
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlparse
 
 import numpy
 import torch
 import torch.distributed as dist
 
+from .parents import _pai_begun, _pai_forget_told, _pai_told
 from .place import _pai_place
-from .process import _pai_attempt, _pai_exit_once, _pai_stand_back, initializing
+from .process import _pai, _pai_attempt, _pai_exit_once, _pai_leave, _pai_stand_back, initializing
 from .rehearsal import _pai_note_failure
 
 _pai_port_of_torchrun = os.environ.get("MASTER_PORT")
@@ -100,15 +102,6 @@ def _pai_anew(url: str) -> str:
     return named._replace(path=os.path.join(tempfile.gettempdir(), own)).geturl()
 
 
-def _pai_begun(process: int) -> str:
-    """Return when a process began, in ticks since the machine did, where the system tells."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as told:
-            return told.read().rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
-
-
 def _pai_in_this_attempt(meetings: Any) -> Any:
     """Keep what processes tell each other apart from what those before a restart by torchrun (--max-restarts) have.
 
@@ -167,6 +160,28 @@ def _pai_set_device_alone(device: Any) -> None:
 
 
 torch.cuda.set_device = _pai_set_device_alone
+_pai_join = multiprocessing.process.BaseProcess.join
+
+
+def _pai_join_and_follow(process: multiprocessing.process.BaseProcess, timeout: float | None = None) -> None:
+    """Wait for a process that the script has started, and leave as it has: what follows is for a complete training."""
+    _pai_join(process, timeout)
+    left = _pai_told()
+    if str(process._identity) not in left or process.is_alive() or _pai.left or not threading.main_thread().is_alive():
+        return
+    for other in multiprocessing.active_children():
+        if str(other._identity) in left:
+            _pai_join(other)  # a daemon would be ended with this one, as it still writes
+    _pai_forget_told()
+    _pai_follow()
+
+
+def _pai_follow() -> NoReturn:
+    print(f"[pai_distributed] {_pai_place()}: the processes that this waits for have left, so it does", flush=True)
+    _pai_leave(0)
+
+
+multiprocessing.process.BaseProcess.join = _pai_join_and_follow  # type: ignore[method-assign]
 _pai_get = multiprocessing.queues.Queue.get
 _pai_get_simply = multiprocessing.queues.SimpleQueue.get
 
@@ -176,10 +191,7 @@ def _pai_await(queue: Any) -> None:
     while not queue._poll(1.0):
         others = multiprocessing.active_children() or threading.active_count() > 1 or dist.is_initialized()
         if not others and multiprocessing.parent_process() is None:
-            print(
-                f"[pai_distributed] {_pai_place()}: the processes that this waits for have left, so it does", flush=True
-            )
-            _pai_stand_back()
+            _pai_follow()
 
 
 def _pai_get_of_living(queue: Any, block: bool = True, timeout: float | None = None) -> Any:
