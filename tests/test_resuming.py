@@ -1153,3 +1153,43 @@ def test_a_number_that_begins_the_loop_by_another_name_steps_no_schedule_further
     assert plan.questions == []
     assert 'in range(1, pai_distributed.from_the_start(first, "first", just_read=True)):' in rewritten(plan)
     assert '\nbegin = pai_distributed.from_the_start(begin, "begin")' in rewritten(plan)
+
+
+OF_PARTS = """
+def parts():
+    return torch.load("weights.pt"), 3
+
+def several():
+    found = parts()
+    return found
+
+def fill(given):
+    given["weights"] = torch.load("weights.pt")
+
+def fill_another():
+    kept = {}
+    kept["weights"] = torch.load("weights.pt")
+    return kept
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "told"),
+    [
+        pytest.param("weights, patience = parts()\nstopper = Stopper(patience)", False, id="another that is returned"),
+        pytest.param("weights, patience = parts()\nstopper = Stopper(weights)", True, id="the one that is returned"),
+        pytest.param("weights, patience = several()\nstopper = Stopper(patience)", False, id="another through a name"),
+        pytest.param("weights, patience = several()\nstopper = Stopper(weights)", True, id="the one through a name"),
+        pytest.param("stopper = Stopper(several()[0])", True, id="an item"),
+        pytest.param("kept = {}\nstopper = Stopper(kept)", False, id="a dict of the same name"),
+        pytest.param("known = {}\nfill(known)\nstopper = Stopper(known)", True, id="the dict of another name"),
+        pytest.param("weights = torch.load('w.pt')\nstopper = Stopper(f(weights=3))", False, id="a keyword"),
+        pytest.param("weights = torch.load('w.pt')\nstopper = Stopper(f(3).weights)", False, id="an attribute"),
+        pytest.param("weights = torch.load('w.pt')\nstopper = Stopper(f(x=weights).y)", True, id="what is given"),
+    ],
+)
+def test_what_ends_the_training_is_of_a_checkpoint_only_where_its_own_parts_are(begun: str, told: bool) -> None:
+    text = resumed("pass", begun, STOPS).replace("first, stopper, stop = 0, 0, Stopper(), ", "first, stop = 0, 0, ")
+    found = survey_of(text.replace("\ndef main", f"{OF_PARTS}def main", 1)).resumptions
+    assert ["stopper = " in one.code for one in found] == [True] * told

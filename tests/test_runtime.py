@@ -849,7 +849,7 @@ def training(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "PAI").mkdir()
     (tmp_path / "PAI" / "array_dims.csv").touch()
     helper._pai.model, helper._pai.steps = torch.nn.Linear(1, 1), 1
-    helper._pai_follow_files()
+    sys.addaudithook(helper._pai_follow)
     yield helper
     helper._pai.steps = 0  # a hook stays for ever
 
@@ -1098,6 +1098,34 @@ def test_a_file_of_before_the_training_that_the_script_takes_away_is_there_in_th
     training._pai.structures = [{"best": 0.6, "kept": True}]
     training._pai_end_with_files(complete=True)
     assert held("best.pt") == [3]
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["goes on from it", "only writes on"])
+def test_a_log_that_says_where_the_script_goes_on_is_in_each_round_what_it_was_in_the_first(
+    training: ModuleType, goes_on: bool
+) -> None:
+    def write_on(number: int) -> None:
+        training._pai.steps = 0
+        training._pai.opened.clear()
+        if goes_on:
+            assert Path("log.txt").read_text() == "0"
+        training._pai.steps = 1
+        assert Path("log.txt").read_text()[0] == "0", "later it may look at it all the same"
+        for _ in range(2):
+            with open("log.txt", "a") as file:
+                file.write(str(number))
+
+    training._pai.steps = 0
+    Path("log.txt").write_text("0")
+    os.utime("log.txt", (1, 1))
+    for number in (1, 2):
+        write_on(number)
+        end_round(training, 0.5 - number / 10)
+    assert Path("log.txt").read_text() == ("0" if goes_on else "01122")
+    write_on(3)
+    training._pai.structures = [{"best": 0.1, "kept": True}]
+    training._pai_end_with_files(complete=True)
+    assert Path("log.txt").read_text() == ("011" if goes_on else "0112233")
 
 
 @pytest.mark.parametrize(
@@ -2169,7 +2197,9 @@ def helper(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "addaudithook", lambda hook: None)  # none goes again, and each slows all later tests
+        specification.loader.exec_module(module)
     monkeypatch.setattr(module, "_pai_end_if_caught", lambda: None)  # as pytest.raises does
     return module
 

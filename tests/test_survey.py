@@ -2652,6 +2652,12 @@ def test_score_is_handed_over_after_the_script_has_saved_by_it(compares: str, gu
 WRITES = "if n % 7 == 0:\n    write(results, path)\n"
 
 
+def stepped(later: str) -> str:
+    """Return what measures every so many steps, each of several batches, and what the turn of a step does later."""
+    turn = f"if n % 5 == 0:\n{TRACKS}{later}"
+    return f"if x % 2 == 0:\n{indent(turn, '    ')}"
+
+
 @pytest.mark.parametrize(
     ("made", "report", "when"),
     [
@@ -2663,6 +2669,8 @@ WRITES = "if n % 7 == 0:\n    write(results, path)\n"
             "n % 5 == 0 and tests",
             id="around",
         ),
+        pytest.param(stepped(f"{WRITES}if n > 8:\n    break\n"), "if n % 7", "n % 5 == 0", id="ends within"),
+        pytest.param(stepped(f"if n > 8:\n    break\n{WRITES}"), "if acc", "", id="writes if it does not end"),
         pytest.param(f"if n % 5 == 0:\n{TRACKS}n += 1\nbar.update()\n", "if acc", "", id="counts on"),
         pytest.param(f"if n % 5 == 0:\n{TRACKS}bar.save()\n", "bar.save()", "n % 5 == 0", id="saves"),
         pytest.param(f"if n % 5 == 0:\n{TRACKS}note()\n", "note()", "n % 5 == 0", id="calls a function"),

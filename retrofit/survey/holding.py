@@ -6,8 +6,9 @@ from collections.abc import Collection, Set
 
 import libcst as cst
 
+from retrofit.survey.displays import item_of
 from retrofit.survey.flow import Flow
-from retrofit.survey.nodes import attribute_asked, children, dotted, key_of, mentions, nodes_in
+from retrofit.survey.nodes import attribute_asked, dotted, key_of, mentions, nodes_in, operands
 from retrofit.survey.reaching import conditions, reaching_of
 from retrofit.survey.scopes import Scope
 
@@ -57,10 +58,10 @@ class Holding:
             if name is not None:
                 if self._beside.isdisjoint(name.split(".")[1:]) and not self._denied(name, here):
                     given = self._reaching.gives(name, here, scope, key)
-                    waiting += [(one, there, key if dotted(one) is not None else "") for one, there in given]
+                    waiting += [(one, there, item or key) for one, there, item in given]
                 continue
-            if isinstance(here, cst.Subscript) and (told := key_of(here)) and dotted(here.value) is not None:
-                waiting.append((here.value, scope, told))
+            if isinstance(here, cst.Subscript) and (asked := key_of(here)) and dotted(here.value) is not None:
+                waiting.append((here.value, scope, asked))
                 continue
             if isinstance(here, cst.Attribute) and here.attr.value in self._beside:
                 continue
@@ -69,13 +70,18 @@ class Holding:
             if isinstance(here, cst.Call) and self._index.qualified(here.func).startswith("torch.optim."):
                 continue  # it holds parameters, and is no way to what they are of
             if isinstance(here, cst.IfExp):
-                waiting += [(here.body, scope, ""), (here.orelse, scope, "")]
+                waiting += [(here.body, scope, key), (here.orelse, scope, key)]
+                continue
+            item = int(key) if key.isdigit() else None
+            told = item_of(here, item) if item is not None and isinstance(here, cst.BaseExpression) else None
+            if told is not None:
+                waiting.append((told, scope, ""))
                 continue
             functions = self._flow.run_by(here) if isinstance(here, cst.Call) else []
-            returned = [(value, one) for one in functions for value in self._index.returned(one)]
-            waiting += [(value, one, "") for value, one in returned]
+            returned = [(value, one, left) for one in functions for value, left in self._flow.returned(one, item)]
+            waiting += [(value, one, "" if left is None else str(left)) for value, one, left in returned]
             if not returned or any(one.inner for one in functions):  # what it makes may hold what it is given
-                waiting += [(child, scope, "") for child in children(here)]
+                waiting += [(child, scope, "") for child in operands(here)]
         self._free |= {one for one, key in seen if not key}
         return False
 

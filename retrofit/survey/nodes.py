@@ -105,6 +105,14 @@ def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     return found
 
 
+def operands(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return the nodes right below one, but for the name of an attribute, or of what an argument is given to.
+
+    These are of another object or function, whatever has that name where the code stands.
+    """
+    return [node.value] if isinstance(node, (cst.Arg, cst.Attribute)) else children(node)
+
+
 def nodes_in(node: cst.CSTNode, *left_out: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
     """Yield a node and all that is in it, but for nodes of some kinds and what is in these."""
     waiting = [node]
@@ -159,7 +167,7 @@ def named_in(node: cst.CSTNode, called: bool = True) -> Iterator[cst.CSTNode]:
         elif type(here) is cst.Call and not called:
             waiting += reversed(here.args)
         else:
-            waiting += reversed(children(here))
+            waiting += reversed(operands(here))
 
 
 def names_in(node: cst.CSTNode, called: bool = True) -> Iterator[str]:

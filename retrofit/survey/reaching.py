@@ -28,18 +28,20 @@ class Reaching:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._given: dict[tuple[cst.CSTNode, Scope, str], list[tuple[cst.CSTNode, Scope]]] = {}
+        self._given: dict[tuple[cst.CSTNode, Scope, str], list[tuple[cst.CSTNode, Scope, str]]] = {}
         self._under: dict[cst.CSTNode, list[tuple[object, cst.BaseExpression, bool]]] = {}
         self._parts: defaultdict[str, list[Binding]] = defaultdict(list)
         for bound in (*flow.index.bindings, *flow.index.items, *flow.index.appended):
-            whole, item, _ = bound.target.partition("[")
-            if "." in whole or item:
-                self._parts[whole[whole.rfind(".") :] if "." in whole else whole].append(bound)
+            whole = bound.target.partition("[")[0]
+            if "." in whole:
+                self._parts[whole.rpartition(".")[2]].append(bound)
         self._giving: dict[tuple[str, Scope], set[cst.CSTNode]] = {}
         self._kept: dict[tuple[str, Statement | Scope], tuple[int, range, set[Scope]]] = {}
 
-    def gives(self, name: str, read: cst.CSTNode, scope: Scope, key: str = "") -> list[tuple[cst.CSTNode, Scope]]:
+    def gives(self, name: str, read: cst.CSTNode, scope: Scope, key: str = "") -> list[tuple[cst.CSTNode, Scope, str]]:
         """Return what gives a name, what stands before its dots, an item of it or an attribute of any object a value.
+
+        Each comes with its scope, and the number of the item that is taken out of it, "" where it is all of it.
 
         Args:
             read: where its value is asked for.
@@ -50,7 +52,7 @@ class Reaching:
             self._given[read, scope, key] = list(self._gives(name, read, scope, key))
         return self._given[read, scope, key]
 
-    def _gives(self, name: str, read: cst.CSTNode, scope: Scope, key: str) -> Iterator[tuple[cst.CSTNode, Scope]]:
+    def _gives(self, name: str, read: cst.CSTNode, scope: Scope, key: str) -> Iterator[tuple[cst.CSTNode, Scope, str]]:
         parts, here = name.split("."), self._flow.index.statement(read)
         for number in range(1, len(parts) + 1):
             holder, variable = self._flow.variable(".".join(parts[:number]), scope)
@@ -60,9 +62,9 @@ class Reaching:
                 argument = one.scope is not holder and variable in holder.parameters
                 given = holder if argument else self._flow.index.statement(one.value)
                 if not self.replaced(variable, given, here) and not self._excluded(one.value, read):
-                    yield one.value, one.scope
-        for number, part in enumerate((parts[0], *(f".{attribute}" for attribute in parts[1:]))):
-            bindings = self._parts[part]
+                    yield one.value, one.scope, "" if one.item is None else str(one.item)
+        for number, part in enumerate(parts):
+            bindings = self._parts[part] if number else self._filling(part, scope)
             owner = cst.parse_expression(".".join(parts[:number])) if number and bindings else None
             own = scope.enclosing_class if number == 1 and parts[0] == "self" else None
             made = self._flow.deep_origins(owner, scope) if owner is not None and own is None else set()
@@ -71,7 +73,28 @@ class Reaching:
                 gone = gone or self._of_another(bound, own, made)
                 gone = gone or (number == len(parts) - 1 and _is_of_another_key(bound, key))
                 if bound.value is not None and not gone and not self._excluded(bound.value, read):
-                    yield bound.value, bound.statement.scope
+                    yield bound.value, bound.statement.scope, "" if bound.item is None else str(bound.item)
+
+    def _filling(self, name: str, scope: Scope) -> list[Binding]:
+        """Return what gives items to what a name is in a scope: the variable, or another one that has the same."""
+        return list(dict.fromkeys(one for meant in self._meant(name, scope) for one in self._filled.get(meant, ())))
+
+    @cached_property
+    def _filled(self) -> dict[Variable | Origin, list[Binding]]:
+        """What gives items to variables, by these and by where what they have is made."""
+        found = defaultdict[Variable | Origin, list[Binding]](list)
+        for bound in (*self._flow.index.items, *self._flow.index.appended):
+            whole = bound.target.partition("[")[0]
+            for meant in self._meant(whole, bound.statement.scope) if whole.isidentifier() else ():
+                found[meant].append(bound)
+        return found
+
+    def _meant(self, name: str, scope: Scope) -> set[Variable | Origin]:
+        """Return a variable, and where what it has is made; for a method's own object the class."""
+        holder = scope.enclosing_class if name == scope.own else None
+        if holder is not None:
+            return {(self._flow.family(holder), name)}
+        return {self._flow.variable(name, scope), *self._flow.deep_origins(cst.Name(name), scope)}
 
     def _of_another(self, bound: Binding, own: Scope | None, made: set[Origin]) -> bool:
         """Whether what gets an attribute is of one class, and what is read is an attribute of no such object.

@@ -98,15 +98,16 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     guard = None if together else way.guard or in_each
     compared = index.statement(candidate.node) if candidate.node in index.parents else way.block
     before = _choice_before(compared, way) if together and not inside else None
-    if together and not (inside or before) and _goes_on(index, flow, loop, way):
-        together, guard = False, way.guard
+    going_on = _going_on(index, flow, loop, way) if together and not (inside or before) else None
+    if going_on is not None:
+        together, guard = False, going_on
     if before is not None and compared not in before.siblings:
         guard = before
     outer = guard or before or way.block
     choice = _choice_that_parts(index, here, makers, name)
     fills = choice is None and guard is None and _is_filled_by(index, way.block, name)
     apart = direct and not together and guard is not None
-    when = common_condition(index, flow, way) if apart else ""
+    when = common_condition(index, flow, replace(way, guard=guard)) if apart else ""
     anew = again or any(maker.order > outer.last for maker in makers)
     early = [] if anew or direct else [part for part in passing if _some_end_there(index, flow, outer, part)]
     passing = [part for part in passing if part not in early]
@@ -711,19 +712,20 @@ def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:
     return end if any(may_lack_value(name, turn, index) for name in given & read) else turn
 
 
-def _goes_on(index: Index, flow: Flow, loop: EpochLoop, way: Way) -> bool:
-    """Whether a turn does more behind the block that makes a score, while its condition can be asked there as well."""
-    when = common_condition(index, flow, way) if way.guard is not None else ""
-    if way.guard is None or not when:
-        return False
-    around = way.block.path[way.block.path.index(way.guard) + 1 :]
-    outer = [later for part in around[:-1] for later in part.following]
-    if any(_leaves(index, later) for later in (*outer, *way.block.following)):
-        return False
-    return (
-        any(_does(index, flow, one) for one in outer)
-        or _past_the_rest(index, flow, loop, way.guard, when) is not way.guard
-    )
+def _going_on(index: Index, flow: Flow, loop: EpochLoop, way: Way) -> Statement | None:
+    """Return the outermost choice around a score behind which its turn does more, and can ask the condition there.
+
+    Behind what may leave the turn no score is handed over: then it is a choice within that one, up to what leaves.
+    """
+    around = way.block.path[way.block.path.index(way.guard) :] if way.guard is not None else []
+    for number, guard in enumerate(around, 1):
+        when = common_condition(index, flow, replace(way, guard=guard))
+        outer = [later for part in around[number:-1] for later in part.following]
+        if not when or any(_leaves(index, later) for later in (*outer, *way.block.following)):
+            continue
+        if any(_does(index, flow, one) for one in outer) or _past_the_rest(index, flow, loop, guard, when) is not guard:
+            return guard
+    return None
 
 
 def _past_the_rest(index: Index, flow: Flow, loop: EpochLoop, place: Statement, when: str) -> Statement:

@@ -103,11 +103,12 @@ def _pai_path_of(file: Any) -> str | None:
     return os.path.abspath(os.fsdecode(path)) if isinstance(path, (str, os.PathLike)) else None
 
 
-def _pai_note_file(file: Any, *, stays: bool = False) -> None:
+def _pai_note_file(file: Any, *, stays: bool = False, grows: bool = False) -> None:
     """Note a file, or the path of one, before the script saves in it; what was there before the first round is kept.
 
     Args:
         stays: the script is to find it there all the same, as to rename it.
+        grows: so it is, and the script writes on in it.
     """
     if not _pai_trains() or (path := _pai_path_of(file)) is None:
         return
@@ -117,7 +118,14 @@ def _pai_note_file(file: Any, *, stays: bool = False) -> None:
             return
         of_before = not _pai_is_since_beginning(path) or _pai_is_asked_for(path)
         if os.path.lexists(path) and not os.path.isdir(path) and of_before:
-            _pai_move(path, _pai_place_for(path, "first"), stays=stays)
+            place = _pai_place_for(path, "first")
+            if grows:  # another name of it would grow as well
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                own = shutil.copy2(path, f"{place}.{_pai_rank()}")
+                _pai_move(own, place, stays=True)  # of what another rank has copied before it wrote, nothing changes
+                os.remove(own)
+            else:
+                _pai_move(path, place, stays=stays)
         _pai.files[path] = None
         _pai.folders.add(os.path.dirname(path))
         _pai_keep_beginning()
@@ -189,19 +197,21 @@ def _pai_move(path: str, place: str, *, stays: bool = False) -> bool:
     return True
 
 
-@functools.cache
-def _pai_follow_files() -> None:
-    """From now on, note what the script makes as it trains, and what is made of that."""
-    sys.addaudithook(_pai_follow)
-
-
 def _pai_follow(event: str, arguments: tuple[Any, ...]) -> None:
     """Audit hook: note what is written anew before it is, as a list of the best checkpoints, which names some of them.
 
     So are copies, as that of the newest for the best, and links. Of other folders than the one where training was
     started only those count that hold such a file. One of before that goes is there again for the next round.
+
+    What is only written on is of all rounds, as a log is, but for a file that the script has read before it trains: it
+    goes on from where that says that it is.
     """
-    if event not in _pai_events or not _pai.steps or getattr(_pai_follows, "busy", False):
+    if event not in _pai_events or getattr(_pai_follows, "busy", False):
+        return
+    if not _pai.steps:
+        if event == "open" and isinstance(arguments[1], str) and arguments[1].startswith("r"):
+            with contextlib.suppress(OSError, TypeError, ValueError):
+                _pai.opened.add(os.path.abspath(os.fsdecode(arguments[0])))
         return
     with contextlib.suppress(OSError, TypeError, ValueError):  # which the script's own call raises as well
         if event in _pai_starts:
@@ -216,6 +226,10 @@ def _pai_follow(event: str, arguments: tuple[Any, ...]) -> None:
             _pai_follow_file(event, *map(os.fsdecode, arguments[:2]))
         elif event == "open" and isinstance(arguments[1], str) and arguments[1].startswith("r"):
             _pai_find_file(arguments[0])
+        elif event == "open" and "a" in (arguments[1] or ""):
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            if path in _pai.opened and _pai_is_of_script(path):
+                _pai_note_file(path, grows=True)
         elif event == "os.mkdir" or (event == "open" and not {"w", "x"}.isdisjoint(arguments[1] or "")):
             path = os.path.abspath(os.fsdecode(arguments[0]))
             fails = (event == "os.mkdir" or "x" in arguments[1]) and os.path.lexists(path)
@@ -276,6 +290,7 @@ def _pai_follow_start(event: str, arguments: tuple[Any, ...]) -> None:
                     _pai_note_file(path)
 
 
+sys.addaudithook(_pai_follow)
 for _pai_writer in _pai_compiled:
     _pai_see_writes(importlib.import_module(_pai_writer), _pai_note_file)
 

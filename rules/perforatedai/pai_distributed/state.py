@@ -76,6 +76,7 @@ class _PaiState:
         switch_number: of its file; 0 where it has loaded none.
         continues: whether the script goes on from a checkpoint of this round.
         read: the files that it has loaded before its first step.
+        opened: all files that it has opened by then to read them.
         under_way: the structure that an earlier start of this round has left half trained; see logbook.py.
         planned: the epochs that the script's loop goes through in this start, where they are as many as in the first.
         ages: by its identity, each part of what the script has loaded, which so keeps it, and "old", written or read
@@ -192,6 +193,7 @@ class _PaiState:
     switch_number: int = 0
     continues: bool = False
     read: set[str] = field(default_factory=set)
+    opened: set[str] = field(default_factory=set)
     under_way: dict[str, Any] | None = None
     planned: range | None = None
     ages: dict[int, tuple[Any, str]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from perforatedai import utils_perforatedai as UPA
 from .beside import _pai_read_beside
 from .checks import _pai_check_perforated
 from .continuity import _pai_read_rounds
-from .files import _pai_begin_with_files, _pai_follow_files
+from .files import _pai_begin_with_files
 from .hidden import _pai_hide
 from .late import _pai_own_shapes
 from .layers import (
@@ -101,7 +101,6 @@ def load_latest_switch(
             if thaws and layer.name not in _pai.frozen:
                 layer.register_forward_pre_hook(_pai_thaw)
         return model
-    _pai_follow_files()
     _pai.frozen.update(_pai_read("frozen_layers", begins=True))
     _pai_leave_frozen_layers_out(model)
     _pai.own_shapes = _pai_own_shapes(model)
