@@ -2228,22 +2228,6 @@ def test_a_module_that_trains_by_a_changed_one_when_it_is_started_is_named(plan_
     assert "if pai_distributed.initializing():" in changed(plan)["engine.py"]
 
 
-@pytest.mark.parametrize(
-    ("chain", "told"),
-    [
-        ("if s == 0:\n    BUILT\nelif s == 1:\n    BUILT\nelse:\n    optimizer = None", True),
-        ("optimizer = None\nif s == 0:\n    BUILT\nelse:\n    BUILT", False),
-        ("if s == 0:\n    BUILT\nelse:\n    optimizer = None", False),
-    ],
-    ids=["one of three", "before them", "told in its branch"],
-)
-def test_a_branch_without_an_optimizer_is_told(plan_project: Planner, chain: str, told: bool) -> None:
-    (built,) = (line.strip() for line in code(MAIN).splitlines() if line.strip().startswith("optimizer = torch"))
-    branches = indent(chain.replace("BUILT", built), "    ").lstrip()
-    plan = plan_project(code(MAIN).replace(built, branches), engine=ENGINE)
-    assert [("optimizer` is None at" in note.message) for note in plan.notes if note.code == "PAI007"] == [True] * told
-
-
 def test_a_script_that_is_rewritten_already_is_no_neighbour(plan_project: Planner) -> None:
     plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, test=f"import pai_distributed\n{TESTING}")
     assert "if args.perforate_model_parallel:" in changed(plan)["engine.py"]

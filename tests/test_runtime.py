@@ -1359,19 +1359,25 @@ def test_another_number_of_ranks_than_those_that_had_their_own_beside_the_model_
     assert told is said
 
 
+@pytest.mark.parametrize("by_helper", [False, True])
 def test_a_training_without_an_optimizer_is_told(
-    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str], by_helper: bool
 ) -> None:
-    """As in a branch of several, where another object's optimizer trains: an AttributeError of the library."""
+    """As in a branch of several, where another object's optimizer trains; one that evaluates needs none there."""
     import torch
     from perforatedai import globals_perforatedai as GPA
 
     model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    tell = helper.set_optimizer_instance if by_helper else GPA.pai_tracker.set_optimizer_instance
+    tell(None)
+    with torch.no_grad():
+        model(torch.ones(1, 2))
     with pytest.raises(SystemExit, match="1"):
-        GPA.pai_tracker.set_optimizer_instance(None)
+        helper.fill_missing_gradients(model)
     assert "the optimizer is None, so this training has none for the model" in capsys.readouterr().err
-    GPA.pai_tracker.set_optimizer_instance(optimizer := torch.optim.SGD(model.parameters(), lr=0.1))
+    tell(optimizer := torch.optim.SGD(model.parameters(), lr=0.1))
     assert GPA.pai_tracker.member_vars["optimizer_instance"] is optimizer
+    helper.fill_missing_gradients(model)
 
 
 def brought_back(helper: ModuleType, model: Any, order: list[Any], then: list[Any]) -> list[Any]:

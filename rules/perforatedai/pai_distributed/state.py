@@ -113,6 +113,7 @@ class _PaiState:
         complete: whether training is complete.
         left: whether this process leaves for the next round or at the end of training, or has failed.
         early_optimizer: that the script has given before its model was perforated.
+        lacks_optimizer: where the script has given None for it, "" where it has given one since.
         optimizers: all that were built, in their order, and where.
         rates: the last rates of each optimizer's groups.
         highest_rates: the highest that any group of each optimizer had.
@@ -225,6 +226,7 @@ class _PaiState:
     stops: bool = False
     complete: bool = False
     early_optimizer: Any = None
+    lacks_optimizer: str = ""
     optimizers: WeakKeyDictionary[torch.optim.Optimizer, str] = field(default_factory=WeakKeyDictionary)
     rates: WeakKeyDictionary[torch.optim.Optimizer, list[Any]] = field(default_factory=WeakKeyDictionary)
     highest_rates: WeakKeyDictionary[torch.optim.Optimizer, float] = field(default_factory=WeakKeyDictionary)
