@@ -2913,8 +2913,22 @@ def test_layers_frozen_behind_the_load_get_no_dendrites_though_gradients_go_thro
         model[number].requires_grad_(False)
     model(torch.ones(1, 2, requires_grad=True)).sum().backward()
     with pytest.raises(SystemExit, match="0"):
-        helper.finish_initialization()
+        helper.finish_initialization(last=True)
     assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == found
+
+
+def test_layers_that_learn_in_turns_have_their_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    """What rested in the first batch counted as frozen."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None)
+    for number in (0, 1):
+        model[number].requires_grad_(True)
+        model[1 - number].requires_grad_(False)
+        model(torch.ones(1, 2, requires_grad=True)).sum().backward()
+        with pytest.raises(SystemExit, match="0") if number else contextlib.nullcontext():
+            helper.finish_initialization()
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == {".0", ".1"}
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -2935,7 +2949,7 @@ def test_frozen_layers_stay_as_they_are(
     model[0].requires_grad_(False)
     model(torch.ones(1, 2)).sum().backward()
     with pytest.raises(SystemExit, match="0"):
-        helper.finish_initialization()
+        helper.finish_initialization(last=not early)
     assert "No dendrites for .0: frozen" in capsys.readouterr().out
     assert array_dims(Path("PAI")) == {".1,1,2"}
     monkeypatch.setattr(helper._pai, "frozen", {})

@@ -124,6 +124,7 @@ class _PaiState:
         asked: what the script has asked on the terminal, and nobody has answered.
         kept: what was said to keep its state.
         turns: how many batches of the initialisation run have had a backward pass that reached the model.
+        learning: the names of the layers that were not frozen in one of these.
         turn: at the newest of these passes, how many batches were drawn and steps taken.
         idle_passes: how many backward passes have not reached it.
         exit_status: with which this process leaves, None where it does not.
@@ -237,6 +238,7 @@ class _PaiState:
     asked: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     turns: int = 0
+    learning: set[str] = field(default_factory=set)
     turn: tuple[int, int] | None = None
     idle_passes: int = 0
     exit_status: int | None = None
