@@ -2828,7 +2828,7 @@ UNSTARTED = PROGRAM.replace("best):", "best=0):")
         pytest.param({}, "Call it at the end of main.py", id="nothing"),
         pytest.param({"run": "from main import train\nif __name__ == '__main__':\n    train()\n"}, "run.py", id="one"),
         pytest.param(
-            {"a": "import main\nmain.train()\n", "b": "import main\nmain.train()\n"}, "a.py, b.py import", id="two"
+            {"a": "import main\nmain.train()\n", "b": "import main\nmain.train()\n"}, "a.py, b.py use", id="two"
         ),
     ],
 )
