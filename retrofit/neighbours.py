@@ -74,7 +74,7 @@ def neighbours(
     reached = leading.keys() - {entry.path, *together}
     others |= {path: data for path in reached if (data := data_of(path)) and b"__main__" in data}
     others = {path: data for path, data in others.items() if not helper or helper.encode() not in data}
-    others = {path: _started_alone(data) if path in reached else data for path, data in others.items()}
+    others = {path: _started_alone(data, path.stem) if path in reached else data for path, data in others.items()}
     places, commands = list(dict.fromkeys([*roots, root])), _commands(root)
     led = {path: {*modules} for path, modules in leading.items()}
     found: dict[str, dict[Path, tuple[bool, Neighbour]]] = defaultdict(dict)
@@ -91,7 +91,7 @@ def neighbours(
                 own = os.path.relpath(path.with_suffix(""), root).replace(os.sep, ".")
                 imported[path] = [*found_modules(imports(path, own, others[path]), [path.parent, *places], find)]
             for file, there in imported[path]:
-                if file not in waiting or file == path:
+                if file not in waiting or (file == path and path not in reached):
                     continue
                 known = led.setdefault(path, set())
                 more |= {path} if led[file] - known else set()
@@ -114,8 +114,11 @@ def neighbours(
     return {module: [script for _, script in scripts] for module, scripts in ordered.items() if scripts}
 
 
-def _started_alone(data: bytes) -> bytes:
-    """Return of a module what it does when it is started by itself: with the functions and the imports for it."""
+def _started_alone(data: bytes, name: str) -> bytes:
+    """Return of a module what it does when it is started by itself: with the functions and the imports for it.
+
+    What it has of its own for that it takes of itself there, by its name, as another script would.
+    """
     tree = tree_of(data)
     body = tree.body if tree is not None else []
     kept: list[ast.stmt] = [one for one in body if isinstance(one, ast.If) and "__main__" in ast.dump(one.test)]
@@ -124,6 +127,9 @@ def _started_alone(data: bytes) -> bytes:
     while more := {one.id for part in kept for one in ast.walk(part) if isinstance(one, ast.Name)} - names:
         names |= more
         kept = [*(one for one in left if one not in kept and not names.isdisjoint(_bound(one))), *kept]
+    own = [one.name for one in body if isinstance(one, (ast.FunctionDef, ast.ClassDef)) and one.name in names]
+    if own and name.isidentifier():
+        kept.append(ast.ImportFrom(name, [ast.alias(one) for one in own], 0))
     return ast.unparse(ast.Module(kept, [])).encode()
 
 

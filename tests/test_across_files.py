@@ -1930,7 +1930,7 @@ def test_a_module_that_another_script_imports_asks_the_helper(plan_project: Plan
     assert "args.perforate_model_parallel" in changed(plan)["main.py"]
     (note,) = plan.notes  # the helper lies beside it, and its validation is as it was, but it loads both now
     assert note.message == (
-        "test.py imports this file too, which needs pai_distributed now, and with it PerforatedAI: both must be there "
+        "test.py uses this file too, which needs pai_distributed now, and with it PerforatedAI: both must be there "
         "wherever it is imported"
     )
 
@@ -2222,26 +2222,21 @@ def test_a_module_that_trains_by_a_changed_one_when_it_is_started_is_named(plan_
     main = SHARED_MAIN.replace("import torch\n", "import torch\nfrom again import options\n", 1)
     again = f"from engine import train_one_epoch\n{PARSED}if __name__ == '__main__':\n    train_one_epoch(args)\n"
     plan = plan_project(main, engine=SHARED_ENGINE, again=again.replace("args = parser.parse_args()\n", ""))
-    assert [note.message.partition(",")[0].partition(" too")[0] for note in plan.notes] == [
-        "again.py imports this file"
-    ]
+    assert [note.message.partition(",")[0].partition(" too")[0] for note in plan.notes] == ["again.py uses this file"]
     assert "if pai_distributed.initializing():" in changed(plan)["engine.py"]
 
 
-@pytest.mark.parametrize(
-    ("chain", "told"),
-    [
-        ("if s == 0:\n    BUILT\nelif s == 1:\n    BUILT\nelse:\n    optimizer = None", True),
-        ("optimizer = None\nif s == 0:\n    BUILT\nelse:\n    BUILT", False),
-        ("if s == 0:\n    BUILT\nelse:\n    optimizer = None", False),
-    ],
-    ids=["one of three", "before them", "told in its branch"],
-)
-def test_a_branch_without_an_optimizer_is_told(plan_project: Planner, chain: str, told: bool) -> None:
-    (built,) = (line.strip() for line in code(MAIN).splitlines() if line.strip().startswith("optimizer = torch"))
-    branches = indent(chain.replace("BUILT", built), "    ").lstrip()
-    plan = plan_project(code(MAIN).replace(built, branches), engine=ENGINE)
-    assert [("optimizer` is None at" in note.message) for note in plan.notes if note.code == "PAI007"] == [True] * told
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_module_that_trains_by_itself_when_it_is_started_asks_for_no_option_of_the_script(
+    plan_project: Planner, trains: bool
+) -> None:
+    """Its own parser has none of them: it ended at `args.perforate_model_parallel`, and nothing was said."""
+    run = "train_one_epoch(None, None, None, None, parse())" if trains else "print(parse())"
+    alone = f"def parse():\n    return 1\n\n\nif __name__ == '__main__':\n    {run}\n"
+    plan = plan_project(SHARED_MAIN, engine=f"{SHARED_ENGINE}\n\n{alone}")
+    asks = "pai_distributed.initializing()" if trains else "args.perforate_model_parallel"
+    assert f"if {asks}:" in changed(plan)["engine.py"]
+    assert plan.notes == []
 
 
 def test_a_script_that_is_rewritten_already_is_no_neighbour(plan_project: Planner) -> None:
@@ -2833,7 +2828,7 @@ UNSTARTED = PROGRAM.replace("best):", "best=0):")
         pytest.param({}, "Call it at the end of main.py", id="nothing"),
         pytest.param({"run": "from main import train\nif __name__ == '__main__':\n    train()\n"}, "run.py", id="one"),
         pytest.param(
-            {"a": "import main\nmain.train()\n", "b": "import main\nmain.train()\n"}, "a.py, b.py import", id="two"
+            {"a": "import main\nmain.train()\n", "b": "import main\nmain.train()\n"}, "a.py, b.py use", id="two"
         ),
     ],
 )

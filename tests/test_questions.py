@@ -1045,6 +1045,7 @@ QUESTIONS: dict[str, Question] = {
                 "jobs[0]().main()\n",
                 "jobs = []\n",
             ),
+            "of what a file holds": within("class Job:\n    def main(self):\n", "pickle.load(open(wanted)).main()\n"),
             "of a metaclass": within("class Job(metaclass=Kept):\n    def main(self):\n", "jobs[0]().main()\n"),
             "of subclasses": within(
                 "class Job: pass\nclass Own(Job):\n    def main(self):\n", "Job.__subclasses__()[0]().main()\n"

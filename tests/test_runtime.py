@@ -1387,19 +1387,25 @@ def test_another_number_of_ranks_than_those_that_had_their_own_beside_the_model_
     assert told is said
 
 
+@pytest.mark.parametrize("by_helper", [False, True])
 def test_a_training_without_an_optimizer_is_told(
-    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str], by_helper: bool
 ) -> None:
-    """As in a branch of several, where another object's optimizer trains: an AttributeError of the library."""
+    """As in a branch of several, where another object's optimizer trains; one that evaluates needs none there."""
     import torch
     from perforatedai import globals_perforatedai as GPA
 
     model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    tell = helper.set_optimizer_instance if by_helper else GPA.pai_tracker.set_optimizer_instance
+    tell(None)
+    with torch.no_grad():
+        model(torch.ones(1, 2))
     with pytest.raises(SystemExit, match="1"):
-        GPA.pai_tracker.set_optimizer_instance(None)
+        helper.fill_missing_gradients(model)
     assert "the optimizer is None, so this training has none for the model" in capsys.readouterr().err
-    GPA.pai_tracker.set_optimizer_instance(optimizer := torch.optim.SGD(model.parameters(), lr=0.1))
+    tell(optimizer := torch.optim.SGD(model.parameters(), lr=0.1))
     assert GPA.pai_tracker.member_vars["optimizer_instance"] is optimizer
+    helper.fill_missing_gradients(model)
 
 
 def brought_back(helper: ModuleType, model: Any, order: list[Any], then: list[Any]) -> list[Any]:
@@ -2937,8 +2943,22 @@ def test_layers_frozen_behind_the_load_get_no_dendrites_though_gradients_go_thro
         model[number].requires_grad_(False)
     model(torch.ones(1, 2, requires_grad=True)).sum().backward()
     with pytest.raises(SystemExit, match="0"):
-        helper.finish_initialization()
+        helper.finish_initialization(last=True)
     assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == found
+
+
+def test_layers_that_learn_in_turns_have_their_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    """What rested in the first batch counted as frozen."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None)
+    for number in (0, 1):
+        model[number].requires_grad_(True)
+        model[1 - number].requires_grad_(False)
+        model(torch.ones(1, 2, requires_grad=True)).sum().backward()
+        with pytest.raises(SystemExit, match="0") if number else contextlib.nullcontext():
+            helper.finish_initialization()
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == {".0", ".1"}
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -2959,7 +2979,7 @@ def test_frozen_layers_stay_as_they_are(
     model[0].requires_grad_(False)
     model(torch.ones(1, 2)).sum().backward()
     with pytest.raises(SystemExit, match="0"):
-        helper.finish_initialization()
+        helper.finish_initialization(last=not early)
     assert "No dendrites for .0: frozen" in capsys.readouterr().out
     assert array_dims(Path("PAI")) == {".1,1,2"}
     monkeypatch.setattr(helper._pai, "frozen", {})

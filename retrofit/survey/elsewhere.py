@@ -46,8 +46,9 @@ def trained_elsewhere(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallS
 def never_started(index: Index, flow: Flow, loops: list[EpochLoop], reached: Collection[Scope]) -> Scope | None:
     """Return the function that leads to the epoch loops, where no run of the script comes to it; None where one may.
 
-    What may run it unseen is a name made at run time, a text that has its name, and a library that looks for what a
-    module defines, or for the classes that extend its own.
+    What may run it unseen is a name made at run time, a text that has its name, a call of a method of its name of an
+    object whose class is not seen, and a library that looks for what a module defines, or for the classes that extend
+    its own.
 
     Args:
         loops: the epoch loops.
@@ -60,6 +61,8 @@ def never_started(index: Index, flow: Flow, loops: list[EpochLoop], reached: Col
         call for call in index.calls_to(*index.knowledge.named(ReadsCommandLine), "vars") if not call.args
     ]
     asking += [one for one in flow.lookups.nodes if not flow.lookups.definitions(one, index.scope_of(one))]
+    if function.holder is not None:
+        asking += [call for call, _ in index.method_calls(function.name) if flow.called(call) is None]
     holder = function.enclosing_class
     name = re.compile(rf"\b{(holder or function).name}\b")
     texts = (one for one in index.nodes_of(cst.SimpleString) if not isinstance(index.parents[one], cst.Expr))

@@ -145,20 +145,8 @@ def find_optimizers(
         _place(flow, optimizer, {one: targets[one] for one in calls}, others, loops, handover, in_process)
         if later or chosen is not None:
             optimizer.anchors["made"] = later[-1].node if chosen is None else chosen.statement.node
-        optimizer.lacking = "" if optimizer.plain else _lacking(index, optimizer, calls)
         found.append(optimizer)
     return found
-
-
-def _lacking(index: Index, optimizer: Optimizer, calls: list[cst.Call]) -> str:
-    """Return where the variable is None in place of its optimizers, and the tracker is told of it; "" for nowhere."""
-    told = index.statement(optimizer.anchors.get("made", optimizer.node))
-    built = [index.statement(call) for call in calls]
-    nothing = [b.statement for b in index.bound([optimizer.target], optimizer.scope) if dotted(b.value) == "None"]
-    instead = [one for one in nothing if all(exclude_each_other(one, other) for other in built)]
-    met = [one for one in instead if one.order < told.order or told in one.path]
-    met = [one for one in met if not exclude_each_other(one, told)]
-    return index.place(met[0].node, optimizer.file) if met else ""
 
 
 def _chosen(index: Index, flow: Flow, by_target: dict[str, list[cst.Call]]) -> Binding | None:

@@ -45,7 +45,12 @@ class EditedFile(Site):
     @property
     def importers(self) -> list[str]:
         """The other scripts that import it, as messages name them."""
-        return [script.shown for script in self.neighbours]
+        return [script.shown for script in self.neighbours if script.shown != self.file.source.shown]
+
+    @property
+    def alone(self) -> bool:
+        """Whether it trains by itself as well, when it is started."""
+        return len(self.importers) < len(self.neighbours)
 
     @property
     def elsewhere(self) -> list[str]:

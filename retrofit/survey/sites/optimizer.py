@@ -80,7 +80,6 @@ class Optimizer(Site):
         early: whether another function builds it before the model has its dendrites' layers.
         late: the place that builds it again while the model trains, where the tracker could not know it; "" for none.
         rebuilt: the further places that build it as well, in other functions, in branches or at turns of the loop.
-        lacking: where another branch has None in its place, "" for nowhere.
         held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
     """
 
@@ -94,7 +93,6 @@ class Optimizer(Site):
     early: bool = False
     late: str = ""
     rebuilt: list[Rebuilding] = field(default_factory=list)
-    lacking: str = ""
     held: str = ""
 
     def as_dict(self, prefix: str) -> str:

@@ -19,8 +19,8 @@ def finish_initialization(*, last: bool = False) -> None:
     """Record the layers' output shapes and leave, after the first backward pass of the initialisation run.
 
     A backward pass that has not reached the model changes nothing, such as that of a GAN's other half, or of a model
-    that learns before this one. Where some layers got no gradient, a few more batches are waited for; then those layers
-    stay without dendrites.
+    that learns before this one. Where some layers got no gradient, or the script has frozen them since the load, a few
+    more batches are waited for, as parts of a model may learn in turns; then those layers stay without dendrites.
 
     Args:
         last: no further backward pass is to be waited for.
@@ -54,9 +54,23 @@ def finish_initialization(*, last: bool = False) -> None:
             layers[name].dendrite_module.dendrite_values[0].setup_arrays(shapes[source])
             shapes[name] = shapes[source]
     idle = [name for name in layers if name not in shapes]
-    if any(not _pai_is_frozen(layers[name]) for name in idle) and not last and _pai.turns < _pai_patience:
+    _pai.learning |= {name for name in layers if not _pai_is_frozen(layers[name])}
+    resting = _pai_never_learning(layers)
+    waits = not _pai.frozen.keys() >= {*resting} or any(not _pai_is_frozen(layers[name]) for name in idle)
+    if waits and not last and _pai.turns < _pai_patience:
         return
-    _pai_leave_initialization(layers, idle)
+    _pai_leave_initialization(layers, idle, resting)
+
+
+def _pai_never_learning(layers: dict[str, Any]) -> list[str]:
+    """The names of the layers that were frozen in each backward pass, and follow no other's weights.
+
+    Gradients may go through a layer that the script has frozen since the load. What rests in turns with another network
+    that trains by it does so as a whole.
+    """
+    followed = {*_pai.followers, *(name for name, source in _pai.frozen.items() if source)}
+    resting = [name for name in layers if name not in _pai.learning and name not in followed]
+    return resting if len(resting) < len(layers) else []
 
 
 def _pai_fail_with_another() -> NoReturn:
@@ -66,21 +80,20 @@ def _pai_fail_with_another() -> NoReturn:
     )
 
 
-def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoReturn:
+def _pai_leave_initialization(layers: dict[str, Any], idle: list[str], resting: list[str]) -> NoReturn:
     """Record what was seen, and leave.
 
     Args:
         layers: by their names.
-        idle: the names of those that got no gradient.
+        idle: the names of those that got no gradient, and
+        resting: of those that never learned.
     """
     _pai_check_alone()
     _pai_remove_made()
     save = GPA.pc.get_save_name()
     frozen = [name for name, source in _pai.frozen.items() if source is None and name not in _pai.hollow]
-    followed = {*_pai.followers, *(name for name, source in _pai.frozen.items() if source)}
-    resting = [name for name in layers if _pai_is_frozen(layers[name]) and name not in followed]
-    # Gradients may go through a layer that the script has frozen since; one that rests in turns does so as a whole.
-    frozen += [name for name in resting if name not in frozen and (name in idle or len(resting) < len(layers))]
+    resting = [*resting, *(name for name in idle if _pai_is_frozen(layers[name]))]
+    frozen += [name for name in dict.fromkeys(resting) if name not in frozen]
     unused = [name for name in idle if name not in frozen]
     _pai.frozen.update(dict.fromkeys([*frozen, *unused]))
     if frozen:

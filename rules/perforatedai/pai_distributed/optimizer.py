@@ -22,31 +22,32 @@ def set_optimizer_instance(optimizer: Any) -> Any:
     in another script that builds its optimizer by the same function, none ever is.
 
     Args:
-        optimizer: the optimizer, with parameters of the perforated model in its groups, or an object that holds it.
+        optimizer: the optimizer, with parameters of the perforated model in its groups, or an object that holds it;
+            None in a run that does not train, as one that evaluates.
 
     Returns:
         The optimizer.
 
     Raises:
-        SystemExit: status 1, with a message, where it is none and does not hold one.
+        SystemExit: status 1, with a message, where it is something else and does not hold one.
     """
     if GPA.pai_tracker:
-        GPA.pai_tracker.set_optimizer_instance(_pai_torch_optimizer(optimizer))
+        GPA.pai_tracker.set_optimizer_instance(None if optimizer is None else _pai_torch_optimizer(optimizer))
     else:
         _pai.early_optimizer = optimizer
     return optimizer
 
 
 def _pai_asking_for_optimizer(tell: Callable[..., None]) -> Callable[..., None]:
-    """The library's function that is told of an optimizer, where a script may have None for one."""
+    """The library's function that is told of an optimizer, where a script may have None for one.
+
+    A run that evaluates, or one that the script refuses, has none in need; one that trains ends at its backward pass.
+    """
 
     def tell_of(optimizer: Any, *more: Any, **keywords: Any) -> None:
-        if optimizer is None:
-            _pai_fail(
-                f"{_pai_place()}: the optimizer is None, so this training has none for the model, and can get no "
-                "dendrites. Build one on this way too, or train this with the script as it was"
-            )
-        tell(optimizer, *more, **keywords)
+        _pai.lacks_optimizer = _pai_place() if optimizer is None else ""
+        if optimizer is not None:
+            tell(optimizer, *more, **keywords)
 
     return tell_of
 
@@ -105,9 +106,15 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
         model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
 
     Raises:
-        SystemExit: status 1, with a message, where processes were started together and train each for itself.
+        SystemExit: status 1, with a message, where processes were started together and train each for itself, or where
+            the script has None for its optimizer.
     """
     _pai_settle_optimizer()
+    if _pai.lacks_optimizer:
+        _pai_fail(
+            f"{_pai.lacks_optimizer}: the optimizer is None, so this training has none for the model, and can get no "
+            "dendrites. Build one on this way too, or train this with the script as it was"
+        )
     if _pai_started > (dist.get_world_size() if _pai_grouped() else 1):
         _pai_fail(
             f"{_pai_started} processes were started together, but the script has not joined them in a process group: "

@@ -114,6 +114,7 @@ class _PaiState:
         complete: whether training is complete.
         left: whether this process leaves for the next round or at the end of training, or has failed.
         early_optimizer: that the script has given before its model was perforated.
+        lacks_optimizer: where the script has given None for it, "" where it has given one since.
         optimizers: all that were built, in their order, and where.
         rates: the last rates of each optimizer's groups.
         highest_rates: the highest that any group of each optimizer had.
@@ -124,6 +125,7 @@ class _PaiState:
         asked: what the script has asked on the terminal, and nobody has answered.
         kept: what was said to keep its state.
         turns: how many batches of the initialisation run have had a backward pass that reached the model.
+        learning: the names of the layers that were not frozen in one of these.
         turn: at the newest of these passes, how many batches were drawn and steps taken.
         idle_passes: how many backward passes have not reached it.
         exit_status: with which this process leaves, None where it does not.
@@ -227,6 +229,7 @@ class _PaiState:
     stops: bool = False
     complete: bool = False
     early_optimizer: Any = None
+    lacks_optimizer: str = ""
     optimizers: WeakKeyDictionary[torch.optim.Optimizer, str] = field(default_factory=WeakKeyDictionary)
     rates: WeakKeyDictionary[torch.optim.Optimizer, list[Any]] = field(default_factory=WeakKeyDictionary)
     highest_rates: WeakKeyDictionary[torch.optim.Optimizer, float] = field(default_factory=WeakKeyDictionary)
@@ -237,6 +240,7 @@ class _PaiState:
     asked: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     turns: int = 0
+    learning: set[str] = field(default_factory=set)
     turn: tuple[int, int] | None = None
     idle_passes: int = 0
     exit_status: int | None = None
