@@ -119,6 +119,14 @@ def test_a_score_of_all_epochs_so_far_is_told(epoch: str, name: str) -> None:
         pytest.param(
             f"{PASS}accs.append(hits(x))\nacc = np.mean(accs){BEST}\naccs = accs[:0]", id="cut off at its beginning"
         ),
+        *(
+            pytest.param(f"{newest}\naccs = accs[:3]\nacc = np.mean(accs){BEST}", id=f"the newest three: {newest}")
+            for newest in (
+                "accs.insert(0, evaluate(model))",
+                "accs = [evaluate(model), *accs]",
+                "accs = [evaluate(model)] + accs",
+            )
+        ),
         pytest.param(f"accs = [accs[-1], evaluate(model)]\nacc = np.mean(accs){BEST}", id="a list of two"),
         pytest.param(f"accs.clear()\n{PASS}accs.append(hits(model(x), y))\nacc = np.mean(accs){BEST}", id="emptied"),
         pytest.param(f"acc = validate(model, []){BEST}", id="another list in each epoch"),

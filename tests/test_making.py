@@ -497,6 +497,29 @@ def test_a_pass_is_told_by_the_flag_that_a_branch_sets_for_its_phase(
     assert ["made by the training pass alone" in one for one in messages] == [True] * asked
 
 
+@pytest.mark.parametrize(
+    ("before", "within", "asked"),
+    [
+        pytest.param("learns = True", "", True, id="before the epochs"),
+        pytest.param("", "learns = True", True, id="in each"),
+        pytest.param("", "learns = False", False, id="in each, not to train"),
+        pytest.param("learns = False", "", False, id="before them, not to train"),
+        pytest.param("learns = False", "learns = True", True, id="another one before"),
+        pytest.param("learns = True", "if epoch % 2: learns = False", True, id="now and then"),
+    ],
+)
+def test_a_pass_is_told_by_the_flag_that_a_variable_gives_it(
+    tmp_path: Path, before: str, within: str, asked: bool
+) -> None:
+    last = f"{within or 'pass'}\n    loss = run(model, held_out, learns)\n    if loss < best:\n"
+    text = either(f"{last}        best = loss\n        torch.save(model.state_dict(), 'best.pt')")
+    text = text.replace("for epoch in", f"best = 9\n{before}\nfor epoch in").replace(
+        "    loss = run(model, loader)\n", "", 1
+    )
+    messages = [one.message for one in plan_of(tmp_path, text).questions]
+    assert ["made by the training pass alone" in one for one in messages] == [True] * asked
+
+
 @pytest.mark.parametrize(("given", "silent"), [(", learns=False", True), ("", False)])
 def test_such_a_pass_that_gives_the_loop_nothing_is_told_of(tmp_path: Path, given: str, silent: bool) -> None:
     (question,) = plan_of(tmp_path, either(f"run(model, held_out{given})")).questions

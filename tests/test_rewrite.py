@@ -1666,7 +1666,14 @@ ENDED_WITHIN = {
 
 @pytest.mark.parametrize(
     "guard",
-    ["if epoch % 2 == 0:", "if late:\n    tell(late)\nelif valid:", "with group:", "try:\n    tell()\nfinally:"],
+    [
+        "if epoch % 2 == 0:",
+        "if late:\n    tell(late)\nelif valid:",
+        "with group:",
+        "try:\n    tell()\nfinally:",
+        "if epoch % 2 == 0:\n    with group:",
+        "if epoch % 2 == 0:\n    with group:\n        with torch.no_grad():",
+    ],
 )
 @pytest.mark.parametrize("end", ["break", "exit()"])
 @pytest.mark.parametrize(("within", "handed"), ENDED_WITHIN.values(), ids=ENDED_WITHIN)
@@ -1674,7 +1681,8 @@ def test_score_is_handed_over_before_what_ends_the_training_in_its_block(
     tmp_path: Path, guard: str, end: str, within: str, handed: bool
 ) -> None:
     block = f"acc = evaluate(model)\nbest = max(best, acc)\n{within.replace('END', end)}\ntell(acc)"
-    epoch = f"{guard}\n{indent(block, '    ')}\nprint(epoch)"
+    deep = guard.splitlines()[-1]
+    epoch = f"{guard}\n{indent(block, ' ' * (4 + len(deep) - len(deep.lstrip())))}\nprint(epoch)"
     before = f"{MEASURED}\nrank, best, late, valid = dist.get_rank(), 0, args.late, args.valid"
     changed = rewritten(plan_of(tmp_path, script(epoch, before, "print(best)")))
     early = re.search(

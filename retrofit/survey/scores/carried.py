@@ -41,6 +41,7 @@ class Carried:
             self._bound.setdefault(flow.member(holder, binding.statement.scope), []).append(binding)
         self._filled: dict[Variable, Statement] = {}
         self._emptied: set[Variable] = set()
+        self._led: set[Variable] = set()  # into which something is put before what they have
         for call in index.calls:
             at = index.statement(call)
             if self._runs(at) and isinstance(index.parents[call], cst.Expr):
@@ -49,6 +50,7 @@ class Carried:
                     self._emptied.add(flow.member(name, at.scope))
                 elif name is not None and (method in FILLS or not method):
                     self._filled.setdefault(flow.member(name, at.scope), at)
+                    self._led |= {flow.member(name, at.scope)} if method == "insert" else set()
 
         for call in index.calls:
             function = flow.called(call) if self._runs(index.statement(call)) else None
@@ -106,7 +108,8 @@ class Carried:
         inside = [b for b in bound if self._runs(b.statement)]
         before = [b for b in bound if b not in inside]
         added = [b.statement for b in inside if _adds(b) and not numbers_turns(self._loop, b)]
-        anew = [b for b in inside if not (_adds(b) or _cuts(b))]
+        led = variable in self._led or any(map(_leads, inside))
+        anew = [b for b in inside if not (_adds(b) or (_cuts(b) and not led))]
         added += [self._filled[variable]] if variable in self._filled else []
         if not anew and added and before and variable not in self._emptied and all(map(self._begins, before)):
             yield name, added[0]
@@ -163,8 +166,20 @@ def _adds(binding: Binding) -> bool:
     return bool(changes(binding)) or whole or spread
 
 
+def _leads(binding: Binding) -> bool:
+    """Whether a variable is given something before what it had: `found = [x, *found]`, `found = [x] + found`."""
+    value = binding.value
+    if isinstance(value, cst.BinaryOperation):
+        return dotted(value.right) == binding.target
+    parts = value.elements if isinstance(value, (cst.List, cst.Tuple)) else ()
+    return any(isinstance(one, cst.StarredElement) and dotted(one.value) == binding.target for one in parts[1:])
+
+
 def _cuts(binding: Binding) -> bool:
-    """Whether a variable is given what it had from its beginning on, `losses = losses[:n]`: that forgets no epoch."""
+    """Whether a variable is given what it had from its beginning on, `losses = losses[:n]`.
+
+    That forgets no epoch, unless the newest stands first.
+    """
     value = binding.value
     kept = value.slice[0].slice if isinstance(value, cst.Subscript) and dotted(value.value) == binding.target else None
     if not isinstance(kept, cst.Slice):

@@ -473,7 +473,7 @@ class Making:
             value = argument_of(function, call, name)
             default = default_of(function, name) if value is None else None
             known = constant(value if value is not None else default)
-            if value is not None and known is SOMETHING and frame.given:
+            if value is not None and known is SOMETHING:
                 known = self._constant_at(call, dotted(value) or "", frame)
             if value is not None or default is not None:
                 given[name] = known
@@ -481,10 +481,19 @@ class Making:
         return _Frame(function, self._with_flags(function, given), call, frame, kind)
 
     def _constant_at(self, call: cst.Call, name: str, frame: _Frame) -> object:
-        """Return what a variable is where a call stands, `SOMETHING` where that is not told."""
+        """Return what a variable is where a call stands, `SOMETHING` where that is not told.
+
+        What nothing in the epoch loop surely gives a value may have that from before it.
+        """
         if name in frame.given:
             return frame.given[name]
-        given = self._given(name, self._index.statement(call), frame) if call in self._index.parents else []
+        if call not in self._index.parents:
+            return SOMETHING
+        given, shared = self._given(name, at := self._index.statement(call), frame), self._index.guards(at.node)
+        guards = [[one for one in self._index.guards(b.statement.node) if one not in shared] for b in given]
+        if not any(all(holds_with(test, frame.given) is holds for test, holds in some) for some in guards):
+            own = name not in frame.scope.parameters  # which a caller that is not seen may give
+            given = [b for b in self._bound.get(name, []) if own and b.statement.scope is frame.scope]
         found = {SOMETHING if b.value is None or b.item is not None else constant(b.value) for b in given}
         return found.pop() if len(found) == 1 else SOMETHING
 

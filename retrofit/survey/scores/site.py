@@ -406,10 +406,15 @@ def _last_that_makes(index: Index, block: Statement, here: Statement, begun: Sta
     """Return the statement after which a score is taken: where it is made, in a loop that may have no turn.
 
     It is the last of its block that no `continue` or `break` before it passes over, and before what it is made of is
-    begun anew.
+    begun anew. What `with` holds may leave within it.
     """
     if isinstance(block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine) and begun is None:
         return here
+    while isinstance(block.node, cst.With) and block in here.path[:-1]:
+        inner = here.path[here.path.index(block) + 1 :]
+        if not any(_leaves(index, later) for part in inner for later in part.following):
+            break
+        block = inner[0]
     leaving = next((later for later in block.following if later is begun or _leaves(index, later)), None)
     return leaving.siblings[leaving.index - 1] if leaving is not None else block.siblings[-1]
 
