@@ -2825,6 +2825,68 @@ def test_a_loop_that_is_fed_by_the_epochs_trains_nothing_again(given: str, repea
     assert [head.rstrip(":") for head, _ in loop.repeats] == repeats
 
 
+YIELDING = """
+import torch
+
+class Task:
+    def __init__(self):
+        self.model = torch.nn.DataParallel(Net())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self):
+        step = 0
+        for epoch in range(9):
+            for x, y in loader:
+                loss = criterion(self.model(x), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+                step += 1
+                if step % 4 == 0:
+                    MEASURED
+                    yield loss.item(), step
+
+    def eval(self):
+        self.model.eval()
+        with torch.no_grad():
+            return criterion(self.model(rows), labels).item()
+
+task, best = Task(), 9
+for loss, step in task.train():
+    TURN
+"""
+DECIDED = "value = task.eval()\nif value < best:\n    best = value"
+
+
+@pytest.mark.parametrize(
+    ("turn", "measured", "head", "scores"),
+    [
+        pytest.param(DECIDED, "pass", "for loss, step in task.train():", ["value"], id="what goes through decides"),
+        pytest.param("print(task.eval())", "pass", "for loss, step in task.train():", [], id="it validates"),
+        pytest.param("print(loss)", "pass", "for epoch in range(9):", [], id="it does neither"),
+        pytest.param("print(task.eval())", "print(self.eval())", "for epoch in range(9):", [], id="both validate"),
+    ],
+)
+def test_a_turn_of_what_goes_through_a_training_is_an_epoch_where_that_alone_validates(
+    turn: str, measured: str, head: str, scores: list[str]
+) -> None:
+    text = YIELDING.replace("TURN", turn.replace("\n", "\n    ")).replace("MEASURED", measured)
+    found = survey_of(text)
+    (loop,) = found.loops
+    assert loop.code.splitlines()[0] == head
+    assert loop.repeats == []
+    assert [one.expression for one in found.scores] == scores
+
+
+def test_trainings_of_which_a_generator_goes_through_one_have_one_loop() -> None:
+    head, behind = YIELDING.replace("TURN", DECIDED.replace("\n", "\n    ")).split("        for epoch")
+    train, rest = behind.split("    def eval")
+    inner = f"        for epoch{train.rstrip()}".replace("\n", "\n    ").replace("MEASURED", "pass")
+    text = f"{head}        if step:\n    {inner}\n        else:\n    {inner}\n\n    def eval{rest}"
+    (loop,) = survey_of(text).loops
+    assert loop.code.splitlines()[0] == "for loss, step in task.train():"
+
+
 @pytest.mark.parametrize(
     ("numbers", "counts"),
     [

@@ -88,8 +88,11 @@ def find_loops(
             loop = _choose(candidates, loops, alone)
             if loop is not None:
                 further = [site for site in candidates[candidates.index(loop) + 1 :] if _goes_on(index, flow, site)]
+                further += (fed := _takers(flow, loop, loops))  # in whose turns those of a generator go on
                 if further and not decides(loop):  # it passes over the same batches again, as over those just collected
+                    unseen = [] if validation_at(index, flow, loop) else fed
                     known = next(filter(decides, further), None)
+                    known = known or next((one for one in unseen if validation_at(index, flow, one)), None)
                     if known is None:
                         loop.further = [(head(index, s.statement), index.place(s.node, loop.file)) for s in further]
                     loop = known or loop

@@ -132,7 +132,8 @@ class Origins(Names):
         if attribute_asked(node) in ("module", "_orig_mod"):
             return node.args[0].value
         if method_name(node) in self.index.knowledge.module_methods:
-            return receiver(node)
+            own = self.called(node)  # of a class that extends no library's, what its `train` or `eval` gives is its own
+            return receiver(node) if own is None or own.holder is None or self.root(own.holder) else None
         name = self.class_called(node)
         if name in self._functions:
             return self.wrapped(node, self._numbers.get(name, 0))
