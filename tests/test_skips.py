@@ -132,6 +132,15 @@ def test_of_two_loops_each_is_offered_where_a_run_takes_one_of_them(tmp_path: Pa
     [question] = asked(plan_of(tmp_path, either))
     assert question.endswith(f"{OFFER}line 44 or line 54.")
     assert not asked(plan_of(tmp_path, skipping(either, "        for turn in range(5):")))
+    for second, conditions, offer in (
+        ("    if last:\n", " (if `late`), line 54 (if `last`)", f"{OFFER}line 44 or line 54."),
+        ("    if late:\n", ", line 54", ""),  # where a run comes to one of them, it does to both
+        ("    with late:\n", " (if `late`), line 54", ""),
+    ):
+        own = f"{text[:first]}    if late:\n{within}{second}{within.replace('epoch', 'turn')}{text[last:]}"
+        [question] = asked(plan_of(tmp_path, own))
+        assert f"line 44{conditions}. Train in one loop" in question
+        assert question.endswith(f"split the script.{offer}")
 
 
 def test_what_would_leave_another_question_is_not_offered(tmp_path: Path) -> None:

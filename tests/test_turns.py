@@ -567,3 +567,62 @@ def test_the_number_of_a_turn_makes_no_value_one_of_the_last_turn(asked: Options
     plan = plan_of(tmp_path, script("model.eval()\nrun(model)", code(before)), asked)
     assert plan.questions == []
     assert "made anew in each turn" not in " ".join(note.message for note in plan.notes)
+
+
+#: A function that keeps the best of one phase, called in a loop that goes on to another one.
+OF_A_PHASE = """
+best_acc = 0
+def finish(phase, right, count):
+    global best_acc
+    acc = right / count
+    if CHOSEN:
+        kept = acc
+        if SCORE > best_acc:
+            best_acc = SCORE
+            torch.save(model.state_dict(), 'best.pt')
+"""
+TO_THE_TEST = """
+for phase in ['train', 'dev', 'test']:
+    right = count = 0
+    for x, y in loaders[phase]:
+        with torch.set_grad_enabled(phase == 'train'):
+            output = model(x)
+            if phase == 'train':
+                loss = criterion(output, y)
+                loss.backward()
+                optimizer.step()
+        right += hits(output, y)
+        count += len(y)
+    finish(phase, right, count)
+"""
+DP_OF_PHASES = """
+import torch
+from torch import nn
+model = nn.DataParallel(nn.Linear(8, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+FUNCTIONS
+for epoch in range(9):
+    EPOCH
+"""
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("score", ["acc", "kept"])
+def test_what_is_compared_in_one_phase_counts_for_that_phase(tmp_path: Path, score: str, named: bool) -> None:
+    """Others come behind it, and what is made in them too is none by which the script keeps its best."""
+    function = OF_A_PHASE.replace("CHOSEN", "phase == 'dev'").replace("SCORE", score)
+    text = code(DP_OF_PHASES).replace("FUNCTIONS", function).replace("    EPOCH\n", indent(TO_THE_TEST, "    "))
+    plan = plan_of(tmp_path, text, Options(metric=score if named else "", mode="max"))
+    assert plan.questions == []
+    assert not any("the last one's alone counts" in note.message for note in plan.notes)
+    changed = rewritten(plan)
+    within, behind = changed.index("    if phase == 'dev':\n"), changed.index("for epoch in")
+    assert within < changed.index(f"        pai_distributed.note_score({score})\n") < behind
+    assert "report_validation_score(pai_distributed.noted_score(), model)" in changed
+
+
+def test_what_is_compared_in_several_phases_is_asked_about(tmp_path: Path) -> None:
+    function = OF_A_PHASE.replace("CHOSEN", "phase != 'train'").replace("SCORE", "acc")
+    text = code(DP_OF_PHASES).replace("FUNCTIONS", function).replace("    EPOCH\n", indent(TO_THE_TEST, "    "))
+    (question,) = plan_of(tmp_path, text).questions
+    assert "`acc` is made anew in each turn of `for phase in ['train', 'dev', 'test']:`" in question.message

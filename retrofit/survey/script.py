@@ -297,7 +297,7 @@ def survey(
     _tell_disorder(script, groups, origins, flow)
     _tell_builders(script)
     script.either_loop = exclude_one_another(script.loops, flow)
-    _tell_choice(script.loops if script.either_loop else [], flow)
+    _tell_choice(script.loops, flow)
     _tell_measures(script, index, flow)
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
     wrapped = flow.closure({one for built, _ in groups for one in built})

@@ -236,9 +236,31 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         return None
     always = runs_always(made.node, {maker.node for maker in makers})
     lacking = not always and may_lack_value(variable_of(candidate.node), made, index)
+    compared = _compared_in(index, flow, loop, candidate, made)
+    if compared is not None:
+        return _noting(index, flow, loop, candidate, [compared]) if candidate.noted else None
     if candidate.noted:
         return _noting(index, flow, loop, candidate, makers if lacking else [made])
     return None if again or lacking else _returning(index, flow, loop, candidate, made)
+
+
+def _compared_in(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, made: Statement) -> Statement | None:
+    """Return where a function compares a score with its best in some of the turns that call it, as `if phase == "dev":`
+
+    It makes one in each of them, but what an epoch is judged by is that one. None where it compares each that it makes.
+    """
+    here = index.statement(candidate.node)
+    if candidate.keeper is not here.scope or not _turns_around(index, loop, candidate):
+        return None
+    tests = [part.node.test for part in here.path[:-1] if part not in made.path and isinstance(part.node, cst.If)]
+    return here if any(not by_rank(index, flow, test, here) for test in tests) else None
+
+
+def _turns_around(index: Index, loop: EpochLoop, candidate: Candidate) -> list[Statement]:
+    """Return the loops in the epoch loop around the call of the function that has a score."""
+    assert candidate.call is not None
+    around = _between(index, loop, candidate.call)
+    return [part for part in around if isinstance(part.node, (cst.For, cst.While))]
 
 
 def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, made: Statement) -> KeptScore | None:
@@ -255,6 +277,8 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, 
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With, cst.If)):
         return None
     kept = _kept(flow, loop, call, rest, made, way)
+    if kept is not None and kept.guarded and _turns_around(index, loop, candidate):
+        return None  # what a later turn returns, None, would take the place of what this one has
     if kept is not None:
         read = here in way.block.following and not candidate.written
         in_turns = any(isinstance(one.node, cst.For) for one in made.around)
@@ -566,6 +590,7 @@ def _named_in(
         *(b for i in (None, *sorted(items)) for b in bests_returned(index, function, i)),
     ]
     best = next((one for one in bests if index.source.code(bare_of(one.node)) == code), None)
+    last = best.node if best is not None and best.keeper is index.scope_of(best.node) is function and not own else last
     holder, keeper = (best.holder, best.keeper) if best is not None else kept_where_given(flow, function, code)
     direction = told_by_name(metric)
     return Candidate(last, direction, evidence, "", holder, keeper=keeper, rest=rest, written=own, named=True)

@@ -10,6 +10,7 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
+from retrofit.survey.conditions import argument_of
 from retrofit.survey.counters import counts_alike, increments
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
@@ -94,7 +95,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     inside = [part for part in inside if way.ranks != "all" or not exclude_each_other(part, way.block)]
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
     deleted = deleted_later(index, here, name)
-    in_each = _taken_in_turns(way, kept, deleted)
+    in_each = None if _is_of_a_turn(flow, way, kept, candidate) else _taken_in_turns(way, kept, deleted)
     guard = None if together else way.guard or in_each
     compared = index.statement(candidate.node) if candidate.node in index.parents else way.block
     before = _choice_before(compared, way) if together and not inside else None
@@ -372,6 +373,24 @@ def _taken_in_turns(way: Way, kept: KeptScore | None, deleted: Statement | None)
         return way.block if isinstance(way.block.node, (cst.For, cst.While)) else None
     spent = deleted is not None and way.block in deleted.path[:-1]
     return way.block if spent and isinstance(way.block.node, cst.For) else None
+
+
+def _is_of_a_turn(flow: Flow, way: Way, kept: KeptScore | None, candidate: Candidate) -> bool:
+    """Whether a function notes a score in one turn of the loop that calls it, which tells it by what it goes through.
+
+    That is `if phase == "dev":` in a function that gets the `phase` of `for phase in phases:`.
+    """
+    turns, call = way.block.node, candidate.call
+    if kept is None or not kept.noted or call is None or candidate.inner or not isinstance(turns, cst.For):
+        return False
+    counted, function = {*names_in(turns.target)}, flow.index.scope_of(candidate.node)
+    for test in tests_around(kept.statement):
+        picks = isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, (cst.Equal, cst.Is))
+        for name in names_in(test) if picks else ():
+            given = argument_of(function, call, name) if name in function.parameters else None
+            if given is not None and not counted.isdisjoint(names_in(given)):
+                return True
+    return False
 
 
 def _taken_after(

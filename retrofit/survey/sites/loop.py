@@ -97,7 +97,7 @@ class EpochLoop(Site):
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
         anew: the place at which each of its turns builds the model anew, "" for none.
         tried: whether it runs only as one of several trials of a library.
-        taken: the condition by which a run takes it, where it takes one of several; "" where nothing tells.
+        taken: the condition by which a run takes it and none of the others, of several; "" where nothing tells.
         result: the code of what its function gives when it leaves the loop and not after it, "" for nothing.
     """
 
