@@ -3909,6 +3909,33 @@ def test_a_file_without_dendrites_is_asked_for_them_by_the_names_of_the_model(
             read["net"][wrapper + name]
 
 
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float64", "float32"])
+def test_the_dendrites_of_a_model_that_is_built_anew_are_of_its_precision(
+    helper: ModuleType, perforate: Callable[..., Any], name: str
+) -> None:
+    """Where parts of it differ in that, they stay as they were trained."""
+    import torch
+
+    kind = getattr(torch, name)
+    trained = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None)
+    for layer in trained:
+        layer.dendrite_module.layers.append(torch.nn.Linear(2, 2))
+        layer.dendrite_modules_added = 1
+    helper._pai.complete = True
+    whole, mixed = (torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)).to(kind) for _ in range(2))
+    mixed[1].float()
+    plain = {*whole.state_dict()}
+    for model, expected in ((whole, kind), (mixed, torch.float32)):
+        model.load_state_dict(trained.state_dict())
+        state, given = model.state_dict(), trained.state_dict()
+        assert state.keys() == given.keys()
+        assert state["0.weight"].dtype is kind
+        names = [name for name in given if name not in plain and given[name].is_floating_point()]
+        assert len(names) >= 4
+        assert all(torch.equal(state[name], given[name].to(expected)) for name in names)
+        assert {state[name].dtype for name in names} == {expected}
+
+
 @pytest.mark.parametrize("initialize", [True, False])
 def test_a_model_that_a_file_has_in_its_wrapper_gets_dendrites_within(
     helper: ModuleType, perforate: Callable[..., Any], initialize: bool

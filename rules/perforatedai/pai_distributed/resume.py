@@ -191,9 +191,13 @@ def _pai_grow_as_trained(module: torch.nn.Module, grown: bool, *, as_built: bool
         module.__dict__.update(copy.deepcopy(trained.__dict__, {id(trained): module}))
     if built is not None or (grown and fits):
         module.to(device).train(training)
+    tensors = [one for one in own.values() if isinstance(one, torch.Tensor)]
+    kinds = {one.dtype for one in tensors if one.is_floating_point()}
     for name, value in _pai_state_of(module, keep_vars=True).items() if grown and fits else ():
         if isinstance(held := own.get(name), torch.Tensor) and not is_lazy(held):
             value.data = held.data if as_built else held.data.copy_(value.data)
+        elif held is None and len(kinds) == 1 and isinstance(value, torch.Tensor) and value.is_floating_point():
+            value.data = value.data.to(*kinds)  # a dendrite's, built as the trained model's
 
 
 def _pai_grow_as_filled(module: torch.nn.Module, _inputs: Any) -> None:
