@@ -1193,3 +1193,50 @@ def test_what_ends_the_training_is_of_a_checkpoint_only_where_its_own_parts_are(
     text = resumed("pass", begun, STOPS).replace("first, stopper, stop = 0, 0, Stopper(), ", "first, stop = 0, 0, ")
     found = survey_of(text.replace("\ndef main", f"{OF_PARTS}def main", 1)).resumptions
     assert ["stopper = " in one.code for one in found] == [True] * told
+
+
+#: The weights of a model's layers, by their names, that a model of another class loads behind the training.
+OF_LAYERS = """
+import torch
+from torch import nn
+model = nn.DataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+best = 0
+for epoch in range(9):
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+    acc = evaluate(model)
+    if acc > best:
+        best = acc
+        state = {}
+        for name, module in WALK:
+            if isinstance(module, nn.Linear):
+                state[name + ".weight"], state[name + ".bias"] = module.weight, module.bias
+        torch.save(state, folder + "/small.pt")
+small = MADE
+small.load_state_dict(torch.load(folder + "/PATH.pt"))
+print(evaluate(small))
+"""
+
+
+@pytest.mark.parametrize(
+    ("walk", "made", "path", "told"),
+    [
+        pytest.param("model.named_modules()", "Small()", "small", True, id="another class"),
+        pytest.param("model.named_modules()", "Net()", "small", False, id="the same, which gets dendrites"),
+        pytest.param("teacher.named_modules()", "Small()", "small", False, id="of another model"),
+        pytest.param("model.named_modules()", "Small()", "other", False, id="of another file"),
+        pytest.param("pai_distributed.own_named_modules(model)", "Small()", "small", False, id="of its own layers"),
+    ],
+)
+def test_weights_by_layers_that_another_model_loads_are_told(
+    tmp_path: Path, walk: str, made: str, path: str, told: bool
+) -> None:
+    classes = "class Small(nn.Module):\n    pass\nteacher = nn.Linear(2, 2)\n"
+    text = code(OF_LAYERS).replace("model = nn.Data", f"{classes}model = nn.Data", 1)
+    text = text.replace("WALK", walk).replace("MADE", made).replace("PATH", path)
+    notes = [note for note in plan_of(tmp_path, text).notes if note.code == "PAI116"]
+    assert ["gets no dendrites" in note.message for note in notes] == [True] * told
+    assert [text.splitlines()[note.line - 1][:26] for note in notes] == ["small.load_state_dict(torc"] * told

@@ -122,6 +122,7 @@ from retrofit.survey.weights import (
     find_averages,
     find_besides,
     find_followers,
+    find_other_loads,
     find_rebuilt,
     find_reloads,
     is_another,
@@ -540,6 +541,7 @@ def _tell_disorder(script: Script, groups: Groups, origins: set[Origin], flow: F
         script.averages = find_averages(origins, script.loops, flow)
         script.starting_points = find_starting_points(origins, script.models, script.optimizers, script.loops, flow)
         script.reloads = find_reloads(origins, script.loops, script.spawns, flow)
+        script.other_loads = find_other_loads(origins, flow)
         script.rebuilt = find_rebuilt(origins, script.loops, script.spawns, flow)
         script.followers = find_followers(origins, script.models, flow)
         script.disorder = script.disorder or made_of_it(*groups[0], script.models, script.loops, flow)

@@ -14,7 +14,17 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, dotted, is_choice, last_name, mentions, method_name, nodes_in, receiver
+from retrofit.survey.nodes import (
+    argument,
+    dotted,
+    is_choice,
+    last_name,
+    mentions,
+    method_name,
+    names_in,
+    nodes_in,
+    receiver,
+)
 from retrofit.survey.order import (
     after_model,
     apart_from_training,
@@ -277,6 +287,38 @@ def _has_trained(place: Statement, loops: list[EpochLoop], spawns: list[Spawn], 
     started = {one.statement for one in spawns}
     trained = {way.node for loop in loops for way in flow.leading(loop.statement) if way not in started}
     return all(_comes_after(way, trained) for way in beside_training(place, loops, flow))
+
+
+def find_other_loads(origins: set[Origin], flow: Flow) -> list[CallSite]:
+    """Return where a model that is not built as the trained one loads what a walk through that one's layers has saved.
+
+    The walk meets the layers of dendrites too, which no other model has. It is known by the file's path, as both write
+    it.
+
+    Args:
+        origins: where the trained model is built.
+    """
+    index, found, loads = flow.index, list[CallSite](), flow.index.calls_to("torch.load")
+    walks = {index.statement(one) for one, held in index.method_calls("named_modules") if of_model(held, origins, flow)}
+    items = [b for b in index.items if not walks.isdisjoint(b.statement.path[:-1])]
+    filled = {flow.variable(b.target.partition("[")[0], b.statement.scope) for b in items}
+    saves = [(argument(one, "obj", 0), argument(one, "f", 1)) for one in index.calls_to("torch.save") if filled]
+    saved = [
+        path
+        for given, path in saves
+        if given is not None and path is not None
+        if any(flow.variable(name, index.scope_of(given)) in filled for name in names_in(given))
+    ]
+    for call, held in index.method_calls("load_state_dict") if saved else ():
+        others, given = set(flow.origins(held, index.scope_of(call))), argument(call, "state_dict", 0)
+        made = [flow.class_made(one.node) for one in others]
+        if given is None or None in made or not made or of_model(held, origins, flow):
+            continue
+        read = [argument(one, "f", 0) for one in loads if Holding([one], flow).holds(given)]
+        same = any(path is not None and is_same(path, one, flow) for path in read for one in saved)
+        if same and not _made_alike(others, origins, flow):
+            found.append(CallSite(node=call, index=index))
+    return found
 
 
 def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spawn], flow: Flow) -> list[CallSite]:

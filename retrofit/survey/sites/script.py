@@ -124,6 +124,7 @@ class Script(Site):
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         starting_points: what copies the model's weights before the training, which then goes by them.
         reloads: where weights are loaded, perhaps without a training before, into a model that is built anew.
+        other_loads: where a model that is not built as the trained one loads what a walk through that one has saved.
         rebuilt: where a model is built as the trained one, apart from the training, by what leaves out its dendrites.
         besides: where a model is built as the wrapped one is, and trained in place of it.
         chosen: the condition that chooses between the first of these and the wrapped one, other than by how many GPUs a
@@ -199,6 +200,7 @@ class Script(Site):
     averages: list[tuple[str, bool]] = field(default_factory=list)
     starting_points: list[CallSite] = field(default_factory=list)
     reloads: list[CallSite] = field(default_factory=list)
+    other_loads: list[CallSite] = field(default_factory=list)
     rebuilt: list[CallSite] = field(default_factory=list)
     besides: list[CallSite] = field(default_factory=list)
     chosen: tuple[str, str] = ("", "")
