@@ -472,3 +472,33 @@ def test_a_time_that_a_validation_takes_is_not_offered(made: str, offered: list[
     before = f"import time\nfrom datetime import datetime\n{VALIDATE.replace('BATCH', 'pass').replace('END', end)}"
     found = survey_of(script("evaluate(model)", before))
     assert [name for name, _ in found.measures] == offered
+
+
+@pytest.mark.parametrize(
+    ("end", "offered"),
+    [
+        pytest.param("acc_told = f'a {1}' f'b {2}'", [], id="a text over lines"),
+        pytest.param("all_acc = zeros([4])\nall_acc = all_acc[:3, :]", [], id="a part of several"),
+        pytest.param("all_acc = made(n)\nall_acc[0:n] = hits", [], id="what parts are set of"),
+        pytest.param("all_acc = made(n)\nall_acc = all_acc[0:n].max()", ["all_acc"], id="a number of parts"),
+        pytest.param("err = abs(model(rows) - labels)\nprint(err.mean())", ["err.mean()"], id="what has a mean"),
+        pytest.param("err = abs(model(rows) - labels)\nprint(err)", ["err"], id="what may have none"),
+        pytest.param("loss_share = args.share", [], id="an option"),
+        pytest.param("args.share = right(model)\nloss_share = args.share", ["loss_share"], id="an option that is set"),
+        pytest.param("loss_share = other.share", ["loss_share"], id="what is of something else"),
+    ],
+)
+def test_what_of_a_validation_is_visibly_no_number_of_it_is_not_offered(
+    tmp_path: Path, end: str, offered: list[str]
+) -> None:
+    before = VALIDATE.replace("BATCH", "pass").replace("END", end.replace("\n", "\n    "))
+    text = script("evaluate(model)", f"import argparse\nargs = argparse.ArgumentParser().parse_args()\n{before}")
+    assert [name for name, _ in survey_of(text).measures] == ["hits", *offered]
+    for name in offered:
+        assert plan_of(tmp_path, text, Options(metric=name, mode="max")).questions == []
+
+
+def test_a_text_that_is_written_over_lines_and_told_is_not_offered() -> None:
+    before = VALIDATE.replace("BATCH", "pass").replace("END", "return total, hits / n")
+    told = "loss_there, score = evaluate(model)\nmsg = f'a {loss_there}' f'b {score}'\nlog.write(msg)"
+    assert survey_of(script(told, before)).measures == []

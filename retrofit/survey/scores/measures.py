@@ -7,6 +7,7 @@ from itertools import chain
 
 import libcst as cst
 
+from retrofit.survey.arguments import is_namespace
 from retrofit.survey.clocks import tells_time
 from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
@@ -52,7 +53,7 @@ from retrofit.survey.scores.words import AVERAGES, NO_VALUE, OF_TRAINING, SEVERA
 from retrofit.survey.sites.loop import EpochLoop
 
 _AVERAGES = ("avg", "mean", "global_avg")
-_NO_NUMBERS = (cst.List, cst.ListComp, cst.FormattedString, cst.SimpleString)
+_NO_NUMBERS = (cst.List, cst.ListComp, cst.BaseString)
 
 
 def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, cst.Comparison]]:
@@ -177,6 +178,8 @@ class _Dropped:
             bound = index.bound([name.rpartition(":")[2]], index.scope_of(node))
             if any(b.value is not None and tells_time(b.value, flow) for b in bound):
                 continue
+            if bound and all(self._is_cut(b) or self._is_option(b) for b in bound):
+                continue
             site, function = brought(index, flow, loop, name.removesuffix("[...]"), node), index.scope_of(node)
             others = namesakes(index, flow, loop, name, function, site) if site is not None else []
             if site is not None:
@@ -220,7 +223,7 @@ class _Dropped:
                     yield index.source.code(ratio), ratio
                 continue
             if meter or not _in_turns(binding) or _after_batches(binding):
-                yield meter or target, binding.statement.node
+                yield meter or self._mean_of(binding) or target, binding.statement.node
 
     def _stepped(self) -> Iterator[tuple[str, cst.CSTNode]]:
         """Yield the variables that a scheduler is given, perhaps by a function between, whatever they are called."""
@@ -242,6 +245,34 @@ class _Dropped:
             if read and self._index.scope_of(node) is scope:
                 return f"{meter}.{node.attr.value}"
         return ""
+
+    def _mean_of(self, binding: Binding) -> str:
+        """Return the call by which a function takes the mean of what may be several, as of an error at each place."""
+        for call, held in self._index.method_calls("mean"):
+            here = self._index.statement(call)
+            read = dotted(held) == binding.target and not call.args and here.order > binding.statement.order
+            if read and here.scope is binding.statement.scope:
+                return f"{binding.target}.mean()"
+        return ""
+
+    def _is_cut(self, binding: Binding) -> bool:
+        """Whether what a variable is given is a part of several, or such a part is taken or set later."""
+        cut = [one for one in self._index.nodes_of(cst.Slice) if self._index.scope_of(one) is binding.statement.scope]
+        around = [next(a for a in self._index.ancestors(one) if isinstance(a, cst.Subscript)) for one in cut]
+        return any(
+            whole is binding.value
+            or (dotted(whole.value) == binding.target and self._index.statement(whole).order > binding.statement.order)
+            for whole in around
+        )
+
+    def _is_option(self, binding: Binding) -> bool:
+        """Whether a value is an option of the command line, which nothing changes."""
+        value = binding.value
+        if not isinstance(value, cst.Attribute):
+            return False
+        made = self._flow.deep_origins(value.value, binding.statement.scope)
+        given = any("." in b.target and b.target.rpartition(".")[2] == value.attr.value for b in self._index.bindings)
+        return bool(made) and not given and all(is_namespace(one.node, self._flow) for one in made)
 
     def _items(self) -> Iterator[tuple[str, cst.CSTNode]]:
         for item in self._index.items:

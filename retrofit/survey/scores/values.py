@@ -88,6 +88,8 @@ def formatted(node: cst.CSTNode) -> bool:
     """Whether an expression is a string that is made of something: `f"{acc}"`, `"%.2f" % acc`, `", ".join(parts)`."""
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, cst.Modulo) and isinstance(node.left, cst.BaseString)
+    if isinstance(node, cst.ConcatenatedString):
+        return formatted(node.left) or formatted(node.right)
     joined = method_name(node) == "join" and isinstance(receiver(node), cst.BaseString)
     made = isinstance(node, cst.Call) and dotted(node.func) in ("str", "repr")
     return isinstance(node, cst.FormattedString) or joined or made or method_name(node) == "format"
