@@ -173,10 +173,10 @@ def _pai_join_and_follow(process: multiprocessing.process.BaseProcess, timeout: 
         if str(other._identity) in left:
             _pai_join(other)  # a daemon would be ended with this one, as it still writes
     _pai_forget_told()
-    _pai_follow()
+    _pai_leave_with_those()
 
 
-def _pai_follow() -> NoReturn:
+def _pai_leave_with_those() -> NoReturn:
     print(f"[pai_distributed] {_pai_place()}: the processes that this waits for have left, so it does", flush=True)
     _pai_leave(0)
 
@@ -191,7 +191,7 @@ def _pai_await(queue: Any) -> None:
     while not queue._poll(1.0):
         others = multiprocessing.active_children() or threading.active_count() > 1 or dist.is_initialized()
         if not others and multiprocessing.parent_process() is None:
-            _pai_follow()
+            _pai_leave_with_those()
 
 
 def _pai_get_of_living(queue: Any, block: bool = True, timeout: float | None = None) -> Any:
