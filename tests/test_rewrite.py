@@ -772,6 +772,41 @@ def test_score_that_some_ranks_do_not_make_is_none_there(
     assert changed.count("pai_score = acc") == 2 * set_before
 
 
+#: The best is kept in the last branch alone.
+BRANCHES_OF_ONE_MEASURE = """\
+        if CHOICE:
+            if rank == 0:
+                _, acc = evaluator.compute(WITH)
+        else:
+            _, acc = evaluator.compute()
+            if acc > best_acc:
+                best_acc = acc
+"""
+
+
+@pytest.mark.parametrize(
+    ("choice", "given", "taken"),
+    [
+        pytest.param("args.ddp", "", 2, id="by an option"),
+        pytest.param("args.a:\n            pass\n        elif args.ddp", "", 2, id="by two"),
+        pytest.param("args.ddp", "top=5", 1, id="in another way"),
+        pytest.param("epoch % 2", "", 1, id="by the turn"),
+        pytest.param("finished()", "", 1, id="by what is asked in each turn"),
+        pytest.param("due", "", 1, id="by what turns change"),
+        pytest.param("rank < 4", "", 1, id="by the rank"),
+    ],
+)
+def test_a_score_is_taken_in_each_branch_of_which_a_training_has_one(
+    tmp_path: Path, choice: str, given: str, taken: int
+) -> None:
+    """That of the branch of several processes was lost, of which the script keeps no best."""
+    before, _, after = BASE.partition("        acc = validate(model)\n")
+    text = BRANCHES_OF_ONE_MEASURE.replace("CHOICE", choice).replace("WITH", given)
+    end = after.partition('print("best", acc)\n')[2]
+    new = rewritten(plan_of(tmp_path, f"{before}        due = not due\n{text}{end}"))
+    assert new.count("pai_score = acc\n") == taken
+
+
 @pytest.mark.parametrize(
     ("choice", "taken"),
     [

@@ -56,15 +56,16 @@ def join_later(loop: EpochLoop, first: Score, last: Score) -> bool:
 
 
 def measured_alike(loop: EpochLoop, first: Score, last: Score) -> bool:
-    """Whether two scores are measured in the same way, with the same data as far as the code tells.
+    """Whether two scores are measured in the same way, with the same data as far as the code tells."""
+    return made_alike(first.index, loop, *(score.index.statement(score.node) for score in (first, last)))
 
-    By what number of a step or epoch a validation is told is all the same.
-    """
-    one, other = (score.index.statement(score.node) for score in (first, last))
+
+def made_alike(index: Index, loop: EpochLoop, one: Statement, other: Statement) -> bool:
+    """Whether two statements have the same code; by what number of a step or epoch it tells is all the same."""
     if not (isinstance(one.node, cst.SimpleStatementLine) and isinstance(other.node, cst.SimpleStatementLine)):
         return False
-    counted = {loop.target, *_counted(first.index, one), *_counted(first.index, other)}
-    codes = [[first.index.source.code(part) for part in node.body] for node in (one.node, other.node)]
+    counted = {loop.target, *_counted(index, one), *_counted(index, other)}
+    codes = [[index.source.code(part) for part in node.body] for node in (one.node, other.node)]
     return _uncounted("\n".join(codes[0]), counted) == _uncounted("\n".join(codes[1]), counted)
 
 

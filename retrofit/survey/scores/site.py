@@ -11,15 +11,27 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.conditions import argument_of
-from retrofit.survey.counters import counts_alike, increments
+from retrofit.survey.counters import counts_alike, given_in, increments, read_in
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.last_turns import end_of
 from retrofit.survey.loops import VALIDATES, called_in, head, passing_over, turns_begun_by
-from retrofit.survey.nodes import dotted, exits, last_of, leaves, mentions, names_in, receiver, unquoted, wholes_of
+from retrofit.survey.nodes import (
+    dotted,
+    exits,
+    last_of,
+    leaves,
+    mentions,
+    names_in,
+    nodes_in,
+    receiver,
+    unquoted,
+    wholes_of,
+)
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scopes import Scope, Statement
+from retrofit.survey.scores.again import made_alike
 from retrofit.survey.scores.begun import begins_again
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
@@ -467,6 +479,7 @@ def _made_at(
         reaching, again = reaching_makers(index.statement(candidate.node), makers)
         if not reaching and set_back(index, candidate.node).issuperset(makers):
             return index.statement(candidate.node), [], True
+        reaching += _in_other_branches(index, flow, loop, index.statement(candidate.node), reaching, makers)
         makers = _validating(index, flow, loop, reaching or makers, root_of(candidate.node))
         here = _where_of_validation(index, flow, loop, candidate.node, makers)
         return here or meeting(makers) or index.statements_in(loop.body)[-1], makers, again
@@ -487,6 +500,27 @@ def _made_at(
         again = last > max(m.order for m in measured)
         makers = measured
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
+
+
+def _in_other_branches(
+    index: Index, flow: Flow, loop: EpochLoop, here: Statement, reaching: list[Statement], makers: list[Statement]
+) -> list[Statement]:
+    """Return what makes a value in other branches as it is made in the one that compares it, `if args.distributed:`.
+
+    A training that takes another one would have no score. Where turns choose, they may measure by other data.
+    """
+    others = [one for one in makers if one not in reaching and exclude_each_other(one, here)]
+    choices = [meeting([here, one]) for one in others]
+    ifs = [(one, one.node.test) for one in choices if one in here.path[:-1] and isinstance(one.node, cst.If)]
+    running = called_in(index, flow, loop.statement)
+    settled = len(ifs) == len(others) and not any(
+        by_rank(index, flow, test, choice)
+        or any(isinstance(part, cst.Call) for part in nodes_in(test))
+        or any(given_in(index, flow, loop.statement, running, name) for name in read_in(index, test))
+        for choice, test in ifs
+    )
+    alike = all(any(made_alike(index, loop, one, known) for known in reaching) for one in others)
+    return others if settled and alike else []
 
 
 def _choice_that_reads(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> Statement | None:
