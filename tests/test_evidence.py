@@ -81,6 +81,24 @@ def test_the_best_that_is_saved_is_the_score_beside_one_that_is_not() -> None:
         assert (score.expression, score.direction) == ("b", direction)
 
 
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param("value if args.up else -value", id="in one"),
+        pytest.param("value\n        if args.down:\n            score = -value", id="in two"),
+    ],
+)
+def test_what_a_choice_turns_round_is_the_score_though_its_direction_is_asked_about(taken: str) -> None:
+    """The function may leave before it, as where the early stopping is off."""
+    stops = (
+        code(STOPPING)
+        .replace("TAKEN", taken)
+        .replace("        score", "        if off:\n            return\n        score", 1)
+    )
+    found = survey_of(script("b = validate(model)\nearly_stopping(b, model)", stops)).scores
+    assert [(score.expression, score.direction) for score in found] == [("b", "")]
+
+
 def test_what_a_worse_score_leaves_undone_is_done_by_a_better_one() -> None:
     both = "a, b = validate(model)\nif a < low:\n    low = a\n"
     epoch = f"{both}if b <= best:\n    continue\nbest = b\ntorch.save(model, path)"

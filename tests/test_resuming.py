@@ -637,6 +637,10 @@ KNOWN = "net = Net.from_pretrained('out')"
         pytest.param("Net()", OWN.replace("BUILT", FILLED) + anew(after=KNOWN), [29], id="of its own, that fills it"),
         pytest.param("Net.from_pretrained('out')", anew(after=KNOWN), [], id="of the file that it begins with"),
         pytest.param("Net()", anew(after="net = Net.from_pretrained('bert')"), [], id="of a file that is not saved"),
+        *(
+            pytest.param("Net.from_pretrained('out')", anew(after=f"net = Net.from_pretrained('out', {given})"), places)
+            for given, places in (("state_dict=torch.load(path)", [21]), ("state_dict=None", []))
+        ),
         pytest.param(
             "Net()",
             anew(after=f"{KNOWN}; net.load_state_dict(torch.load('best.pt'))"),

@@ -129,6 +129,26 @@ def test_one_of_several_training_methods_of_a_class_is_chosen(tmp_path: Path) ->
     assert "report_validation_score(val_loss, self.model" in changed
 
 
+def test_no_name_is_asked_for_where_a_training_leads_to_the_others(tmp_path: Path) -> None:
+    """It cannot be left out by the name of another one."""
+    before, _, after = CHOICE.partition("def train(")
+    head = before + after[after.index("parser =") :].partition("model = DDP")[0]
+    short = "elif args.short:\n    for epoch in range(2):\n        trainer.turn()\nelse:"
+    text = head + METHODS.replace("else:", short)
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    assert "report_validation_score(val_loss, self.model" in rewritten(plan)
+    assert [note.line for note in plan.notes if "this is a training, too" in note.message] == [26]
+    scored = text.replace(
+        "range(99):\n            self.turn()",
+        "range(99):\n            self.turn()\n            print(evaluate(self.model))",
+    )
+    (question,) = plan_of(tmp_path, scored).questions
+    assert "line 19 (if `not args.short`), line 26 (if `args.time`), line 40 (if `args.short`)" in question.message
+    assert "--model NAME" not in question.message
+    assert question.message.endswith("line 19 or line 26.")
+
+
 TASKS = """
 import argparse
 import torch

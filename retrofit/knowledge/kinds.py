@@ -373,9 +373,11 @@ class LoadsModel(Entry):
 
     Attributes:
         plain: base classes whose method of that name does load them so.
+        weights: the argument that has the weights, where they are not to be those of the path; "" for none.
     """
 
     plain: tuple[str, ...] = ()
+    weights: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -83,7 +83,6 @@ from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained
 from retrofit.survey.scores.validation import runs_with_its_statement, validates_there
-from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.shares import find_joins, find_shares
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite, FailingCall
@@ -524,11 +523,18 @@ def _untaken(script: Script, groups: Groups, flow: Flow, model: str) -> set[Scop
     if exclude_one_another(kept, flow):
         _name_models(kept, script, flow, origins)
         named = [answers(loop, loop.model) if loop.model else [] for loop in kept]
-        script.trainers = [answer for answer in unlike(named, named) if answer and len(kept) > 1]
+        tells = len(kept) > 1 and all(_goes_without(loop, kept, flow) for loop in kept)
+        script.trainers = [answer for answer in unlike(named, named) if answer and tells]
         chosen = [loop for loop, names in zip(kept, named, strict=True) if model in names]
         kept = chosen if len(chosen) == 1 else kept
     others = [loop for loop in script.loops if loop not in kept]
     return left_out(script.index, flow, others, kept) if others else set()
+
+
+def _goes_without(loop: EpochLoop, loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether the functions of all epoch loops but one can be left out where that is chosen, as none leads to it."""
+    others = [one for one in loops if one is not loop]
+    return {one.scope for one in others} <= left_out(flow.index, flow, others, [loop])
 
 
 def _tell_disorder(script: Script, groups: Groups, origins: set[Origin], flow: Flow) -> None:
@@ -602,10 +608,10 @@ def _tell_choice(loops: Sequence[EpochLoop], flow: Flow) -> None:
     """Note of epoch loops the condition by which a run comes to each and to no other."""
     told = {
         loop: [
-            _way_to(way.node, test, flow.index)
+            condition
             for ways in ways_to(loop.statement, flow).values()
             for way in ways
-            for test in tests_around(way)
+            for condition in _conditions(way, flow.index)
         ]
         for loop in loops
     }
@@ -616,10 +622,25 @@ def _tell_choice(loops: Sequence[EpochLoop], flow: Flow) -> None:
 
 def _way_to(node: cst.CSTNode, test: cst.BaseExpression, index: Index) -> str:
     """Return the condition by which a branch of an `if` is taken in which some code stands."""
-    choice, code = index.parents[test], index.source.read(test)
-    if not isinstance(choice, cst.If) or choice.body in index.ancestors(node):
+    choice = index.parents[test]
+    return _condition(test, not isinstance(choice, cst.If) or choice.body in index.ancestors(node), index)
+
+
+def _condition(test: cst.BaseExpression, holds: bool, index: Index) -> str:
+    code = index.source.read(test)
+    if holds:
         return code
     return f"not {code}" if isinstance(test, (cst.Name, cst.Attribute, cst.Call)) else f"not ({code})"
+
+
+def _conditions(way: Statement, index: Index) -> Iterator[str]:
+    """Yield the conditions by which the branches around a statement of a function are taken."""
+    for part, below in zip(way.ancestors, way.path[::-1], strict=False):
+        here: cst.CSTNode | None = part.node
+        while isinstance(here, cst.If) and part.scope is way.scope:
+            inside = below.siblings is index.statements_in(here.body)
+            yield _condition(here.test, inside, index)
+            here = None if inside else here.orelse
 
 
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:

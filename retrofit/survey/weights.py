@@ -345,7 +345,8 @@ def find_rebuilt(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spaw
         if path is None or not (same or (index.qualified(held) in of_any and _is_among(path, saved, flow))):
             continue
         if apart_from_training(place, loops, flow) or runs_instead(place, loops, flow):
-            apart.append((call, path))
+            own = [argument(call, one.weights) for one in known.of(LoadsModel) if one.weights]
+            apart.append((call, next((one for one in own if one is not None and dotted(one) != "None"), path)))
         elif call in built:
             starts.append(path)
     loads = [(index.statement(call), held) for call, held in index.method_calls("load_state_dict")]

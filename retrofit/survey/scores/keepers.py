@@ -131,17 +131,25 @@ def _passed_in(
 
 
 def _before_turning(index: Index, function: Scope, candidate: Candidate) -> Candidate:
-    """Return the parameter that a function takes for its score as it is, or turned round: `score = -val_loss`."""
-    made = [b.value for b in index.bound([root_of(candidate.node)], function)]
-    value = made[0] if len(made) == 1 and isinstance(candidate.node, cst.Name) else None
-    turned = isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Minus)
-    given = value.expression if isinstance(value, cst.UnaryOperation) and turned else value
-    if not isinstance(given, cst.Name) or given.value not in function.parameters:
+    """Return the parameter that a function takes for its score as it is, or turned round: `score = -val_loss`.
+
+    Where it does either by a choice, which of them is better is not told.
+    """
+    bound = index.bound([root_of(candidate.node)], function) if isinstance(candidate.node, cst.Name) else []
+    made = [way for one in bound for way in _either(one.value) if way is not None]
+    turned = [one.expression for one in made if isinstance(one, cst.UnaryOperation) and type(one.operator) is cst.Minus]
+    given = [*turned, *(one for one in made if not isinstance(one, cst.UnaryOperation))]
+    names = {dotted(one) for one in given}
+    if len(given) != len(made) or len(names) != 1 or names.isdisjoint(function.parameters):
         return candidate
-    if not turned:
-        return replace(candidate, node=given)
-    other = {"max": "min", "min": "max"}.get(candidate.direction, "")
-    return replace(candidate, node=given, direction=other, holder="")
+    direction = candidate.direction
+    if turned:
+        direction = {"max": "min", "min": "max"}.get(direction, "") if len(turned) == len(made) else ""
+    return replace(candidate, node=given[0], direction=direction, holder="" if turned else candidate.holder)
+
+
+def _either(value: cst.BaseExpression | None) -> list[cst.BaseExpression | None]:
+    return [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
 
 
 def kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
@@ -625,8 +633,7 @@ def kept_where_given(flow: Flow, function: Scope, code: str) -> tuple[str, Scope
 def _as_given(index: Index, keeper: Scope, name: str | None) -> str | None:
     """Return the parameter that a function's variable is, perhaps turned round: `v = -x`, or `v = x if up else -x`."""
     made = [b.value for b in index.bound([name], keeper)] if name is not None else []
-    value = made[0] if len(made) == 1 else None
-    either = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
+    either = _either(made[0]) if len(made) == 1 else []
     turned = [one.expression for one in either if isinstance(one, cst.UnaryOperation)]
     return next((own for one in (*either, *turned) if (own := dotted(one)) in keeper.parameters), name)
 
