@@ -5866,6 +5866,12 @@ def test_a_list_that_is_handed_to_the_function_that_parses_it_is_no_command_line
         pytest.param("import horovod.torch as hvd\n", "Horovod", id="horovod"),
         pytest.param("import submitit\n", "submitit", id="submitit"),
         pytest.param("import byteps.torch as bps\n", "BytePS", id="byteps"),
+        pytest.param("from dask_pytorch_ddp import dispatch\n", "dask-pytorch-ddp", id="dask_pytorch_ddp"),
+        pytest.param(
+            "from pyspark.ml.torch.distributor import TorchDistributor as Own\nOwn().run(main)\n",
+            "Spark's TorchDistributor",
+            id="TorchDistributor",
+        ),
         pytest.param("import dgl\ndgl.distributed.initialize('ip.txt')\n", "dgl.distributed", id="dgl.distributed"),
         pytest.param("from dgl.distributed import initialize\ninitialize('i')\n", "dgl.distributed", id="its function"),
         pytest.param(
