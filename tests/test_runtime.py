@@ -4104,3 +4104,15 @@ def test_a_process_is_known_by_when_it_began_as_well(helper: ModuleType) -> None
         later.kill()
     assert 0 < mine <= its
     assert helper._pai_begun(later.pid) == ""
+
+
+def test_a_model_that_a_file_has_with_its_dendrites_is_told(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where an interrupted round goes on from the whole model that it has saved."""
+    import torch
+
+    model = perforate(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    with helper.one_rank_at_a_time(), pytest.raises(SystemExit, match="1"):
+        helper.UPA.perforate_model(model, save_name="PAI", maximizing_score=True)
+    assert re.search(r"\.py:\d+: the model has its dendrites already", capsys.readouterr().err)

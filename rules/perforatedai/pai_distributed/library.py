@@ -219,6 +219,12 @@ def _pai_perforate_in_order(model: torch.nn.Module, *arguments: Any, **keywords:
     if isinstance(model, torch.nn.DataParallel):
         model.module = _pai_perforate_in_order(model.module, *arguments, **keywords)
         return model
+    if any(type(module).__name__ in ("PAINeuronModule", "TrackedNeuronModule") for module in model.modules()):
+        _pai_fail(
+            f"{_pai_place()}: the model has its dendrites already, as one that this training has saved as a whole. "
+            "Take that file away, and start again: the round goes on from the newest checkpoint of the library. Save "
+            "the model's state_dict in its place, and load that, to go on from the script's own"
+        )
     orders = {module: list(module._modules) for module in model.modules()}
     try:
         for module, names in orders.items():
