@@ -1939,9 +1939,9 @@ def test_an_optimizer_that_knows_how_long_it_trains_ends_as_planned(
 START = """
 import os
 os.environ |= {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_NPROCS": "1"}
-import pai_distributed
+FIRST
 import torch.distributed as dist
-os.environ["MASTER_PORT"] = PORT
+THEN
 dist.init_process_group("gloo", URL)
 dist.barrier()
 sizes = [os.environ["SLURM_NTASKS"], os.environ["SLURM_NPROCS"]]
@@ -1950,12 +1950,20 @@ os.write(1, told.encode())  # at once: the other rank writes too
 """
 
 
-@pytest.mark.parametrize("url", ["env://", "tcp://127.0.0.1:PORT"])
-def test_a_port_of_the_scripts_own_and_a_schedulers_numbers(tmp_path: Path, url: str) -> None:
+@pytest.mark.parametrize(("url", "late"), [("env://", False), ("tcp://127.0.0.1:PORT", False), ("env://", True)])
+def test_a_port_of_the_scripts_own_and_a_schedulers_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, late: bool
+) -> None:
+    """A script may have set its port by the time that the helper is imported."""
+    if late:  # what a process was started with, a fork does not have
+        monkeypatch.setitem(globals(), "training_python", lambda: sys.executable)
     port = str(free_port())
     ranks = 'rank=int(os.environ["RANK"]), world_size=2' if url != "env://" else ""
     arguments = f"{url.replace('PORT', port)!r}" + (f", {ranks}" if ranks else "")
-    (tmp_path / "train.py").write_text(START.replace("PORT\n", f"{port!r}\n").replace("URL", arguments))
+    lines = ["import pai_distributed", f'os.environ["MASTER_PORT"] = {port!r}']
+    first, then = reversed(lines) if late else lines
+    script = START.replace("FIRST", first).replace("THEN", then).replace("URL", arguments)
+    (tmp_path / "train.py").write_text(script)
     run = launch(tmp_path, script=str(tmp_path / "train.py"), ranks=2)
     assert run.status == 0
     assert sorted(re.findall("rank .*", run.output)) == ["rank 0 of 2 2 False", "rank 1 of 2 2 False"]
