@@ -502,3 +502,41 @@ def test_a_text_that_is_written_over_lines_and_told_is_not_offered() -> None:
     before = VALIDATE.replace("BATCH", "pass").replace("END", "return total, hits / n")
     told = "loss_there, score = evaluate(model)\nmsg = f'a {loss_there}' f'b {score}'\nlog.write(msg)"
     assert survey_of(script(told, before)).measures == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "taken"),
+    [
+        pytest.param("' '.join('{}'.format(stats[one]) for one in chosen)", [], id="a generator"),
+        pytest.param("[float(stats[one]) for _, one in chosen]", [], id="a list"),
+        pytest.param("{one: stats[one] for part in chosen for one in part}", [], id="an inner one"),
+        pytest.param("list(map(lambda one: stats[one], chosen))", [], id="a lambda"),
+        pytest.param("[stats[which] * one for one in chosen]", ["stats[which]"], id="another name"),
+        pytest.param("[stats['f1'] for one in chosen]", ["stats['f1']"], id="no name"),
+    ],
+)
+def test_an_item_by_a_comprehensions_own_name_is_none_of_the_loops(shown: str, taken: list[str]) -> None:
+    """Handed over in the loop it would end the first epoch: there the name has no value."""
+    before = VALIDATE.replace("BATCH", "pass").replace("END", "return rates(hits, n)")
+    found = survey_of(script(f"stats = evaluate(model)\nprint({shown})", f"which, chosen = 'f1', ['f1']\n{before}"))
+    assert [one.expression for one in found.scores] == taken
+    assert "stats[one]" not in [name for name, _ in found.measures]
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("early_stop(stats[one]) for one in chosen", "mean(losses)"),
+        ("early_stop(one.loss) for one in stats", "mean(losses)"),
+        ("early_stop(stats['f1']) for one in chosen", "stats['f1']"),
+    ],
+)
+def test_what_a_comprehension_gives_away_by_its_own_name_is_outdone_by_what_the_loop_has(
+    given: str, taken: str
+) -> None:
+    plateau = "chosen = ['f1']\nplateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"
+    text = script(f"stats, one = measured(), 0\n[{given}]\nplateau.step(mean(losses))", plateau)
+    text = text.replace("    for x", "    losses = []\n    for x").replace(
+        "step()\n", "step()\n        losses += [loss]\n"
+    )
+    assert [one.expression for one in survey_of(text).scores] == [taken]

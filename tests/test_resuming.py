@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -1244,3 +1245,38 @@ def test_weights_by_layers_that_another_model_loads_are_told(
     notes = [note for note in plan_of(tmp_path, text).notes if note.code == "PAI116"]
     assert ["gets no dendrites" in note.message for note in notes] == [True] * told
     assert [text.splitlines()[note.line - 1][:26] for note in notes] == ["small.load_state_dict(torc"] * told
+
+
+@pytest.mark.parametrize(
+    ("taken", "ended", "anew"),
+    [
+        pytest.param("first = state['epoch'] + 1", "if epoch > first + 5:\n    break", True, id="it ends the training"),
+        pytest.param("first = state['epoch'] + 1", "print(epoch - first)", True, id="it is read"),
+        pytest.param("first = state['epoch'] + 1", "print(epoch)", False, id="it is not read"),
+        pytest.param("first = int(os.environ['FIRST'])", "print(epoch - first)", False, id="of no checkpoint"),
+        pytest.param("other = state['epoch'] + 1", "print(epoch - other)", False, id="no epoch begins with it"),
+    ],
+)
+def test_the_number_of_the_first_epoch_is_in_the_turns_that_of_the_first_round(
+    tmp_path: Path, taken: str, ended: str, anew: bool
+) -> None:
+    """Without it each would be another one's than that with which the epochs begin."""
+    plan = plan_of(tmp_path, resumed(taken, ended=ended))
+    assert (plan.questions, plan.script.resumptions) == ([], [])
+    new = rewritten(plan)
+    assert ('    first = pai_distributed.from_the_start(first, "first")\n    for epoch in' in new) is anew
+    assert "from_the_start" not in new or anew
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [
+        pytest.param("while True:\n    step(x)\n    if stop:\n        break", False, id="a loop within its batches"),
+        pytest.param("for _ in x:\n    step(x)\nelse:\n    if stop:\n        break", True, id="behind such a loop"),
+        pytest.param("if stop:\n    break", True, id="all batches of an epoch"),
+    ],
+)
+def test_what_ends_a_loop_within_that_over_batches_ends_no_training(batch: str, told: bool) -> None:
+    loss = "            loss = criterion(model(x), y)\n"
+    text = resumed("stop = state['stop']").replace(loss, f"{indent(batch, ' ' * 12)}\n{loss}")
+    assert [one.code for one in survey_of(text).resumptions] == ["stop = state['stop']"] * told

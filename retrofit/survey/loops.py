@@ -681,7 +681,7 @@ def _leaving(loop: EpochLoop, flow: Flow) -> list[cst.CSTNode]:
             continue
         if any(isinstance(part.node, cst.If) and _asks_recipe(index, part.node.test) for part in inside):
             continue
-        own = _loop_of(index, statement) is loop.statement
+        own = loop_of(index, statement) is loop.statement
         tried = any(isinstance(part.node, cst.Try) for part in inside)  # which may catch it there
         leaves = [small for small in leaves if not (tried and isinstance(small, cst.Raise))]
         found += [small for small in leaves if own or not isinstance(small, cst.Break)]
@@ -736,11 +736,11 @@ def _jumps(index: Index, loop: Statement, kind: type[cst.Break | cst.Continue]) 
         part
         for part in index.statements
         if part.order in inside and isinstance(part.node, simple) and isinstance(part.node.body[-1], kind)
-        if _loop_of(index, part) is loop
+        if loop_of(index, part) is loop
     ]
 
 
-def _loop_of(index: Index, statement: Statement) -> Statement | None:
+def loop_of(index: Index, statement: Statement) -> Statement | None:
     """Return the loop that a `break` or `continue` is about: not one in whose `else` it stands."""
     around = zip(statement.ancestors, statement.path[::-1], strict=False)
     turns = (part for part, below in around if not in_else_of(index, part, below))

@@ -15,9 +15,20 @@ from retrofit.survey.displays import chosen_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
-from retrofit.survey.loops import called_in
+from retrofit.survey.loops import called_in, loop_of
 from retrofit.survey.names import Variable
-from retrofit.survey.nodes import dotted, exits, key_of, last_name, named_in, names_in, nodes_in, receiver, unquoted
+from retrofit.survey.nodes import (
+    dotted,
+    exits,
+    key_of,
+    last_name,
+    mentions,
+    named_in,
+    names_in,
+    nodes_in,
+    receiver,
+    unquoted,
+)
 from retrofit.survey.order import first_values, leading_to, leads_to, may_follow, may_lack_value, runs_always
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
@@ -212,6 +223,11 @@ class _Loaded:
         for part, name in found.items():
             yield Resumption(node=part, index=index, anchors={"number": part}, number=name, read=True)
 
+    def _is_read_in(self, loop: EpochLoop, name: str) -> bool:
+        """Whether the turns of a loop read a name, or what decides whether it is left does."""
+        meant = self._flow.variable(name, loop.scope)
+        return mentions(loop.body, {name}) or any(variable == meant for variable, _ in self._asked)
+
     def _is_read_otherwise(self, bound: Binding, made: list[cst.CSTNode]) -> bool:
         """Whether a function reads what it gives a name for more than some expressions, before the training."""
         here, index = bound.statement, self._index
@@ -221,27 +237,41 @@ class _Loaded:
         return any(one.scope is here.scope and one.order > here.order and self._is_early(one) for one in places)
 
     def taking(self) -> dict[Statement, str]:
-        """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
+        """Return what takes the end of the training from a checkpoint, each with the name that it alone gives.
+
+        The number of the first epoch is no such state: what reads it in the turns gets that of the first round, as the
+        epochs do.
+        """
         index, flow, found = self._index, self._flow, dict[Statement, str]()
         ending = {variable for variable, _ in self._asked} | {*by_names(index, flow, self._inside)}
         settings = {variable for variable, _ in self._asked if _holds_settings(index, flow, variable, self._asked)}
         ending |= {(scope, f"{whole}.{part}") for (scope, whole), part in self._asked if (scope, whole) in settings}
         parts = {name.removeprefix("self.") for _, name in ending}
+        begins = [(loop, name) for loop in self._loops for name in _begin_names(loop) if self._is_read_in(loop, name)]
         for here, given_to, value, item in _given(index):
             names = [name.removesuffix(".__dict__") for name in given_to]
             given = {v for name in names for v in _variables(flow, name, here.scope)}
             given |= {v for name in names for v in _handed_over(flow, name, here)}
             given -= settings - {flow.variable(name, here.scope) for name in names}
             given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
-            if ending.isdisjoint(given):
+            begun = [
+                (loop, first)
+                for (loop, first), name in product(begins, names)
+                if _is_same(flow, name, here.scope, first, loop.scope)
+            ]
+            if ending.isdisjoint(given) and not begun:
                 continue
             if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
                 continue  # a part of it may be of the checkpoint, and the rest is needed
-            asked = [part for variable, part in self._asked if variable in given]
+            asked = [part for variable, part in self._asked if variable in given] or [""] * len(begun)
             if _is_setting(index, value, asked) or not self._is_early(here):
                 continue
             decide = [one for one, _ in _that_decide(flow, value, item, asked)]
             if not any(self._is_loaded(one, here) for one in decide if one is value or dotted(one) is None):
+                continue
+            for loop, first in begun:
+                loop.resumed += [first] if first not in loop.resumed else []
+            if begun:
                 continue
             attributes = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
             alone = [*attributes, *(name for name in names if _alone_gives(index, name, here))]
@@ -471,6 +501,9 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Variabl
     for node in (*index.nodes_of(cst.Break), *index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
         here = index.statement(node)
         leaves = exits(node) if isinstance(node, cst.Expr) else loop.statement in here.path
+        left = loop_of(index, here) if isinstance(node, cst.Break) else None
+        if left is not None and loop.statement not in (left, loop_of(index, left)):
+            continue  # a loop within that over batches, which goes on
         if leaves and (loop.statement in here.path or here.scope in scopes):
             choice = next((one for one in index.ancestors(node) if isinstance(one, (cst.If, cst.FunctionDef))), None)
             tests += [choice.test] if isinstance(choice, cst.If) else []

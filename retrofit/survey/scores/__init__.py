@@ -46,7 +46,7 @@ from retrofit.survey.scores.together import kept_together, tell_together
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
 from retrofit.survey.scores.validation import may_be_taken, named_scores
-from retrofit.survey.scores.values import code_of, in_loop, tells_the_turn, variable_of, whole_of
+from retrofit.survey.scores.values import code_of, in_loop, names_around, tells_the_turn, variable_of, whole_of
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
@@ -165,7 +165,8 @@ def _groups(
         for one in find():
             runs = one.node not in index.parents or not never_runs(index.statement(one.node), flow)
             made = not one.outside or making.of(one.node, one.call) == EVALUATED
-            kind = kinds.of(one.node, call=one.call)[0] if runs and made else NOTHING
+            outside = not mentions(one.node, names_around(index, one.node))  # there no comprehension's name has a value
+            kind = kinds.of(one.node, call=one.call)[0] if runs and made and outside else NOTHING
             if kind.startswith(ALWAYS) if unchanging else kind in ("", SEVERAL):
                 yield one
 

@@ -31,6 +31,7 @@ from retrofit.survey.scores.values import (
     in_loop,
     is_collection,
     is_dict,
+    names_around,
     written_bare,
     written_items,
 )
@@ -190,18 +191,9 @@ def _is_read(flow: Flow, loop: EpochLoop, afterwards: list[tuple[cst.CSTNode, Sc
 
 def _is_own(index: Index, part: cst.CSTNode) -> bool:
     """Whether a name is one of an expression alone: an argument's, `f(x=1)`, or a comprehension's own variable."""
-    root = (dotted(part) or "").partition(".")[0]
-    for around in index.ancestors(part) if part in index.parents else ():
-        if isinstance(around, cst.BaseStatement):
-            return False
-        if isinstance(around, cst.Arg) and around.keyword is part:
-            return True
-        walk = around.for_in if isinstance(around, cst.BaseComp) else None
-        while walk is not None:
-            if root in names_in(walk.target):
-                return True
-            walk = walk.inner_for_in
-    return False
+    around = index.parents.get(part)
+    keyword = isinstance(around, cst.Arg) and around.keyword is part
+    return keyword or (dotted(part) or "").partition(".")[0] in names_around(index, part)
 
 
 def _handed_back(flow: Flow, loop: EpochLoop, name: str, function: Scope) -> Iterator[tuple[str, Scope]]:

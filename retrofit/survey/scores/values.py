@@ -209,16 +209,32 @@ def taken_by_turn(
 ) -> bool:
     """Whether an expression is a loop's variable or is taken by one, as `measures[i]` is: one of several values.
 
-    Only loops ``inside`` the code count, and none over phases written out, such as `for phase in ["train", "val"]`.
+    Only loops ``inside`` the code count, and comprehensions around the expression, but none over phases written out,
+    such as `for phase in ["train", "val"]`.
     """
     statement = statement or index.statement(node)
     around = [part.node for part in statement.ancestors if isinstance(part.node, cst.For)]
     loops = [one for one in around if inside(one) and not of_phases(index, one)]
-    variables = {name for one in loops for name in names_in(one.target, called=False)}
+    variables = {name for one in loops for name in names_in(one.target, called=False)} | names_around(index, node)
     bare = bare_of(node)
     if isinstance(bare, cst.Subscript):
         return any(name in variables for element in bare.slice for name in names_in(element, called=False))
     return isinstance(bare, cst.Name) and bare.value in variables
+
+
+def names_around(index: Index, node: cst.CSTNode) -> set[str]:
+    """Return the names that have their value of comprehensions and lambdas around an expression, and outside none."""
+    found = set[str]()
+    for around in index.ancestors(node) if node in index.parents else ():
+        if isinstance(around, cst.BaseStatement):
+            break
+        if isinstance(around, cst.Lambda):
+            found.update(one.name.value for one in nodes_in(around.params) if isinstance(one, cst.Param))
+        walk = around.for_in if isinstance(around, cst.BaseComp) else None
+        while walk is not None:
+            found.update(names_in(walk.target))
+            walk = walk.inner_for_in
+    return found
 
 
 def of_phases(index: Index, node: cst.CSTNode) -> bool:
