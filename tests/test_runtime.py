@@ -530,6 +530,22 @@ def test_a_switch_that_the_script_forces_is_the_librarys(helper: ModuleType, per
     assert answers == [False, False, True]
 
 
+@pytest.mark.parametrize("names", [["module"], ["module_list", "modulator"]])
+def test_a_part_may_have_a_name_as_a_wrapper_has_for_its_model(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    import torch
+
+    parts = OrderedDict({name: torch.nn.Sequential(torch.nn.Linear(2, 2)) for name in names})
+    model = perforate(parts, initialize=False)
+    monkeypatch.setattr(helper._pai, "model", model)
+    helper.GPA.pai_tracker.set_optimizer_instance(torch.optim.SGD(model.parameters(), lr=0.1))
+    model(torch.ones(1, 2)).sum().backward()
+    assert helper.add_validation_score(0.5, model, True) == (model, True, False)
+    model(torch.ones(1, 2)).sum().backward()
+    assert {name: len(model.get_submodule(name)[0].dendrites_to_top) for name in names} == dict.fromkeys(names, 1)
+
+
 # ---- Cures, with and without -------------------------------------------------------------------------------
 
 
@@ -2390,6 +2406,12 @@ def test_unwrap(helper: ModuleType) -> None:
     assert helper._pai_unwrap(torch.nn.DataParallel(model)) is model
     compiled: Any = torch.compile(model)
     assert helper._pai_unwrap(torch.nn.DataParallel(compiled)) is model
+    holding: Any = torch.nn.Module()  # such as one that adds the loss
+    holding.module = model
+    compiled = torch.compile(holding)
+    assert helper._pai_unwrap(holding) is holding
+    assert helper._pai_unwrap(torch.nn.DataParallel(compiled)) is holding
+    assert helper._pai_unwrap(helper.without_wrapper(holding)) is holding
 
 
 @pytest.mark.parametrize("value", [0.5, "tensor", "tensor of one", "array", "array of one", 1, "0.5"])

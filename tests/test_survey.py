@@ -8023,6 +8023,72 @@ def test_it_is_told_for_what_is_so_of_the_names(how: str, looked_up: bool) -> No
     assert ("what is tested or saved of it would lack them" in told) is not looked_up
 
 
+MIXED_IN = """now, old = self.net.module.state_dict(), self.slow.state_dict()
+        for name in now.keys():
+            now[name] = (1 - decay) * now[name] + decay * old[name]
+        self.net.module.load_state_dict(now)"""
+
+
+@pytest.mark.parametrize(
+    ("made", "how", "called", "told"),
+    [
+        pytest.param("build(16)", MIXED_IN, "follow", True, id="by the model's names"),
+        pytest.param(
+            "build(16)",
+            MIXED_IN.replace("in now.keys()", "in self.net.module.state_dict()"),
+            "follow",
+            True,
+            id="of its state",
+        ),
+        pytest.param(
+            "build(16)",
+            MIXED_IN.replace("name in now.keys()", "name, value in now.items()"),
+            "follow",
+            True,
+            id="beside values",
+        ),
+        pytest.param("build(16)", MIXED_IN, "show", False, id="once, before"),
+        pytest.param("copy.deepcopy(self.net.module)", MIXED_IN, "follow", False, id="a copy"),
+        pytest.param("build(16)", MIXED_IN.replace("in now.keys()", "in old"), "follow", False, id="its own names"),
+        pytest.param(
+            "build(16)", MIXED_IN.replace("* old[name]", "* old.get(name, 0)"), "follow", False, id="if it has them"
+        ),
+        pytest.param("build(16)", MIXED_IN.replace(" + decay * old[name]", ""), "follow", False, id="the model alone"),
+        pytest.param(
+            "build(16)",
+            MIXED_IN.replace("            now[", "            if name in old:\n                now["),
+            "follow",
+            False,
+            id="those it has",
+        ),
+        pytest.param(
+            "build(16)",
+            MIXED_IN.replace(
+                "            now[name] = (1",
+                "            try:\n                now[name] = (1",
+            ).replace("* old[name]\n", "* old[name]\n            except KeyError:\n                pass\n"),
+            "follow",
+            False,
+            id="and minds what it lacks",
+        ),
+        pytest.param(
+            "build(16)",
+            MIXED_IN.replace("now.keys()", "old").replace(
+                "        self.net", "        for name in now:\n            now[name] = now[name] / 2\n        self.net"
+            ),
+            "follow",
+            False,
+            id="what has taken them in",
+        ),
+    ],
+)
+def test_what_the_names_of_the_model_are_looked_up_in_is_told(made: str, how: str, called: str, told: bool) -> None:
+    text = FOLLOWS.replace("MADE", made).replace("HOW", how).replace("CALLED", called)
+    unmatched = survey_of(text).unmatched
+    assert ("looks up the names of the model's weights in those of `self.slow`" in unmatched) is told
+    assert bool(unmatched) is told
+
+
 MEASURING = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

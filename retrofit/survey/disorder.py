@@ -31,6 +31,7 @@ from retrofit.survey.origins import Origin
 from retrofit.survey.reaching import conditions
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.making import without_gradients
+from retrofit.survey.scores.presence import minds_a_key
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
@@ -405,6 +406,11 @@ def following_by_name(origins: set[Origin], models: list[Model], loops: list[Epo
     trained = [(call, made) for call, _, made in walks if not origins.isdisjoint(flow.closure(made))]
     inside = {loop.statement for loop in loops}
     scopes = called_in(index, flow, *inside)
+
+    def runs(node: cst.CSTNode) -> bool:
+        here = index.statement(node)
+        return here.scope in scopes or not inside.isdisjoint(here.path)
+
     for call, other, made in walks if trained else ():
         built = [origin.node for origin in flow.closure(made) if isinstance(origin.node, cst.Call)]
         copied = any(model.holds(arg.value) for one in built for arg in one.args)
@@ -412,21 +418,33 @@ def following_by_name(origins: set[Origin], models: list[Model], loops: list[Epo
             continue
         of_model = Holding({one for one, whole in trained if whole.isdisjoint(made)}, flow)
         followed = Holding({call}, flow)
+        copy, name = index.source.code(other), models[0].target if models else "model"
+        cure = (
+            f"Let it be a copy of the perforated one, `copy.deepcopy({name})`, behind what builds `{name}` and before "
+            "that is wrapped, or of what its wrapper holds"
+        )
         for changed, given in changed_in_place(index):
-            here = index.statement(changed)
-            if here.scope not in scopes and inside.isdisjoint(here.path):
-                continue
-            if followed.holds_in_turn(changed) and any(map(of_model.holds_in_turn, given)):
-                copy, name = index.source.code(other), models[0].target if models else "model"
+            if runs(changed) and followed.holds_in_turn(changed) and any(map(of_model.holds_in_turn, given)):
                 lacks = "what is tested or saved of it would lack them"
                 if _is_looked_up(changed, of_model, index):
                     lacks = "it lacks their names, which are looked up in it"
                 yield (
                     changed,
                     f"{index.place(changed)} lets `{copy}` follow the model by the names of its weights, but it gets "
-                    f"no dendrites, so that {lacks}. Let it be a copy of the perforated one, "
-                    f"`copy.deepcopy({name})`, behind what builds `{name}` and before that is wrapped, or of what its "
-                    "wrapper holds",
+                    f"no dendrites, so that {lacks}. {cure}",
+                )
+        for item in index.nodes_of(cst.Subscript):
+            stored = isinstance(index.parents[item], cst.AssignTarget)
+            tried = [one for one in index.ancestors(item) if isinstance(one, cst.Try)]
+            if stored or not runs(item) or any(minds_a_key(index, one) for one in tried):
+                continue
+            if not _is_looked_up(item, of_model, index):
+                continue
+            if followed.holds(item.value) and not of_model.holds(item.value):
+                yield (
+                    item,
+                    f"{index.place(item)} looks up the names of the model's weights in those of `{copy}`, but that "
+                    f"gets no dendrites, and lacks their names. {cure}",
                 )
 
 

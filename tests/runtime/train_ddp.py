@@ -101,7 +101,7 @@ def put(name: str, value: object) -> None:
 
 def report_on_all_ranks_at_once(score: float, model: nn.Module, *, leave: bool) -> bool:
     """Hand the score over as the published recipe does."""
-    net = pai_distributed.layers._pai_unwrap(model)
+    net = pai_distributed.wrapping._pai_unwrap(model)
     with pai_distributed.hidden._pai_library_at_work(net):
         _, restructured, complete = GPA.pai_tracker.add_validation_score(score, net)
     if restructured or complete:

@@ -15,10 +15,10 @@ import torch
 import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 
-from .layers import _pai_unwrap
 from .near import _pai_near
 from .place import _pai_place
 from .process import _pai, _pai_fail, _pai_grouped, _pai_rank, _pai_say
+from .wrapping import _pai_unwrap
 
 _pai_begin_optimizer = torch.optim.Optimizer.__init__
 

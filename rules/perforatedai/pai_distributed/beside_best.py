@@ -24,9 +24,9 @@ from .beside import (
     _pai_save_beside,
     _pai_shape,
 )
-from .layers import _pai_unwrap
 from .near import _pai_near
 from .process import _pai, _pai_group_device, _pai_grouped, _pai_of_rank_0, _pai_rank, _pai_say
+from .wrapping import _pai_unwrap
 
 _pai_save_net, _pai_load_net = UPA.save_net, UPA.load_net
 

@@ -159,15 +159,6 @@ PA.PAINeuronModule.forward, PA.PAINeuronModule.__getstate__ = _pai_forward, _pai
 PA.filter_backward = _pai_look_at_any_gradient
 
 
-def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
-    """The script's own model inside DistributedDataParallel, DataParallel and torch.compile."""
-    while True:
-        inner = getattr(model, "module", getattr(model, "_orig_mod", None))
-        if not isinstance(inner, torch.nn.Module) or inner is model:
-            return model
-        model = inner
-
-
 def _pai_layers(model: torch.nn.Module) -> list[Any]:
     """The layers that get dendrites. The script's own layer is the `main_module` of each."""
     return [module for module in _pai_modules(model) if type(module).__name__ == "PAINeuronModule"]

@@ -25,9 +25,10 @@ from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file, _pai_path_of
 from .late import _pai_give_late
-from .layers import _pai_are_equal, _pai_unwrap, own_named_parameters
+from .layers import _pai_are_equal, own_named_parameters
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
+from .wrapping import _pai_unwrap
 
 
 def _pai_watch_loads(model: torch.nn.Module) -> None:

@@ -17,7 +17,6 @@ from .continuity import _pai_begin_round
 from .files import _pai_resumes
 from .handover import _pai_complete, _pai_hand_over, _pai_is_over
 from .initialization import finish_initialization
-from .layers import _pai_unwrap
 from .logbook import _pai_take_up
 from .loggers import _pai_watch_loggers
 from .meeting import _pai_meet, _pai_no_more, _pai_note_end, _pai_tell_ended
@@ -37,6 +36,7 @@ from .rates import _pai_is_planned, _pai_note_rate
 from .record import _pai_read, _pai_write
 from .rehearsal import _pai_note_cut, _pai_note_exit, _pai_rehearsal, _pai_repeated
 from .score import _pai_by_itself, _pai_common_score, _pai_say_end, _pai_share, noted_score
+from .wrapping import _pai_unwrap
 
 
 def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from .beside_best import _pai_keep_of_rank
 from .checks import _pai_check_hand_over
 from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over, _pai_is_over
 from .initialization import _pai_fail_with_another, finish_initialization
-from .layers import _pai_fail_without_gradients, _pai_freeze_with_layers, _pai_settle, _pai_unwrap
+from .layers import _pai_fail_without_gradients, _pai_freeze_with_layers, _pai_settle
 from .logbook import _pai_take_up
 from .of_best_round import _pai_end_with_best, _pai_is_best_round
 from .optimizer import _PaiNoTracker
@@ -31,6 +31,7 @@ from .process import (
     load_folder,
 )
 from .score_checks import _pai_almost_zero, _pai_check_number, _pai_note_constant, _pai_note_zeros
+from .wrapping import _pai_unwrap
 
 
 def report_validation_score(

@@ -113,6 +113,20 @@ class _PaiAlone(torch.nn.Module):
         """Leave out what speeds up the exchange of gradients."""
 
 
+def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
+    """The script's own model inside DistributedDataParallel, DataParallel and torch.compile.
+
+    A module of the script's own may have a part by the name that these have for the model: it is the model itself.
+    """
+    while True:
+        if isinstance(model, (torch.nn.DataParallel, DistributedDataParallel, _PaiAlone)):
+            model = model.module
+        elif "_orig_mod" in model._modules:  # by its class it would be known only once torch's compiler is imported
+            model = model._modules["_orig_mod"]  # type: ignore[assignment]
+        else:
+            return model
+
+
 def without_wrapper(model: torch.nn.Module) -> torch.nn.Module:
     """Give the model of the initialisation run what scripts use of DistributedDataParallel, such as `module`."""
     return _PaiAlone(model)
