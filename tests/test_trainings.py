@@ -1096,6 +1096,48 @@ def test_steps_that_come_first_where_the_epochs_come_anyhow_are_no_further_train
     assert (loop.line, loop.earlier) == (8, noted)
 
 
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        pytest.param([TRAINS_ANYHOW], "dp", id="before it"),
+        pytest.param([("while True:", "while True:  # retrofit: skip")], "dp", id="passed over"),
+        pytest.param(
+            [
+                ("if args.train", "elif args.train"),
+                (
+                    "            val_loss = evaluate(model)\n        if step >",
+                    "            show(step)\n        if step >",
+                ),
+            ],
+            "dp",
+            id="instead",
+        ),
+        pytest.param(
+            [
+                TRAINS_ANYHOW,
+                ("            break\n", "            return model\n"),
+                ("    pretrain(", "    model = pretrain("),
+            ],
+            "ddp",
+            id="whose model goes on",
+        ),
+        pytest.param(
+            [TRAINS_ANYHOW, ("            break\n", "            train(args, model)\n")], "ddp", id="that leads to it"
+        ),
+    ],
+)
+def test_how_another_training_wraps_the_model_for_itself_tells_nothing_of_the_processes(
+    changes: list[tuple[str, str]], kind: str
+) -> None:
+    text = EACH_BY_OPTION
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    found = survey_of(code(text))
+    assert [loop.line for loop in found.loops] == [8]
+    assert found.kind == kind
+
+
 AGAIN = f"""
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -55,6 +55,7 @@ from retrofit.survey.models import (
     group_by_model,
     is_apart,
     is_built_anew,
+    note_trained_aside,
     plural,
     repeated,
 )
@@ -216,6 +217,7 @@ def survey(
     mine = origins if len(groups) == 1 else set()
     loops = script.loops = without_early_and_late_ones(loops, mine, flow)
     script.loops = without_other_runs(script, mine, flow, partial(decides, index, flow))
+    note_trained_aside(script.wrappers, script.loops, flow)
     script.trained_before, script.trained_after = early, later
     script.offered = [*offered]
     script.holding = _holding(script.loops, index)
