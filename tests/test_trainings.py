@@ -1040,6 +1040,124 @@ def test_steps_beside_the_epochs_are_none_of_several_trainings_otherwise(old: st
     assert [loop.line for loop in survey_of(BY_SETTING.replace(old, new)).loops] == [21]
 
 
+EACH_BY_OPTION = """
+import argparse
+import torch
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+def train(args, model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = DataParallel(model)
+    for epoch in range(9):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        val_loss = evaluate(model)
+        if val_loss < best:
+            best = val_loss
+
+def pretrain(args, model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.local_rank != -1:
+        model = DistributedDataParallel(model)
+    step = 0
+    while True:
+        optimizer.zero_grad()
+        model(next(batches)).mean().backward()
+        optimizer.step()
+        step += 1
+        if step % 9 == 0:
+            val_loss = evaluate(model)
+        if step > args.steps:
+            break
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=-1)
+parser.add_argument("--steps", type=int, default=99)
+parser.add_argument("--pretrain", action="store_true")
+parser.add_argument("--train", action="store_true")
+args = parser.parse_args()
+model = Net()
+if args.pretrain:
+    pretrain(args, model)
+if args.train:
+    train(args, model)
+"""
+TRAINS_ANYHOW = ("if args.train:\n    train", "train")
+
+
+def test_a_training_by_steps_and_one_by_epochs_that_each_has_an_option_for_are_several(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, code(EACH_BY_OPTION)).questions
+    assert (question.code, question.line) == ("PAI104", 22)
+    assert "line 8 (if `args.train`), line 22 (if `args.pretrain`)" in question.message
+    assert question.message.endswith("`# retrofit: skip`: line 8 or line 22.")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "noted"),
+    [
+        pytest.param(*TRAINS_ANYHOW, ["line 22"], id="by an option for more"),
+        pytest.param(
+            f"if args.pretrain:\n    pretrain(args, model)\n{TRAINS_ANYHOW[0]}",
+            f"pretrain(args, model)\n{TRAINS_ANYHOW[1]}",
+            ["line 22"],
+            id="always",
+        ),
+        pytest.param("        if step % 9 == 0:\n            val_loss = evaluate(model)\n", "", [], id="unmeasured"),
+        pytest.param("    pretrain(args, model)\nif", "    pass\nif", [], id="that nothing calls"),
+    ],
+)
+def test_steps_that_come_first_where_the_epochs_come_anyhow_are_no_further_training(
+    old: str, new: str, noted: list[str]
+) -> None:
+    assert EACH_BY_OPTION.count(old) == 1
+    (loop,) = survey_of(code(EACH_BY_OPTION.replace(old, new))).loops
+    assert (loop.line, loop.earlier) == (8, noted)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        pytest.param([TRAINS_ANYHOW], "dp", id="before it"),
+        pytest.param([("while True:", "while True:  # retrofit: skip")], "dp", id="passed over"),
+        pytest.param(
+            [
+                ("if args.train", "elif args.train"),
+                (
+                    "            val_loss = evaluate(model)\n        if step >",
+                    "            show(step)\n        if step >",
+                ),
+            ],
+            "dp",
+            id="instead",
+        ),
+        pytest.param(
+            [
+                TRAINS_ANYHOW,
+                ("            break\n", "            return model\n"),
+                ("    pretrain(", "    model = pretrain("),
+            ],
+            "ddp",
+            id="whose model goes on",
+        ),
+        pytest.param(
+            [TRAINS_ANYHOW, ("            break\n", "            train(args, model)\n")], "ddp", id="that leads to it"
+        ),
+    ],
+)
+def test_how_another_training_wraps_the_model_for_itself_tells_nothing_of_the_processes(
+    changes: list[tuple[str, str]], kind: str
+) -> None:
+    text = EACH_BY_OPTION
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    found = survey_of(code(text))
+    assert [loop.line for loop in found.loops] == [8]
+    assert found.kind == kind
+
+
 AGAIN = f"""
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -237,11 +237,44 @@ def for_itself(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
     Args:
         loops: the epoch loops.
     """
-    index, scope, name = flow.index, wrapper.scope, wrapper.target
+    index, scope = flow.index, wrapper.scope
     training = leading_to(loops, flow).union(*(loop.training for loop in loops))
-    if name in scope.outer or not name.isidentifier() or any(part.scope is scope for part in training):
+    if any(part.scope is scope for part in training):
         return False
-    if not any(scope in called_in(index, flow, loop.statement) for loop in loops):
+    return any(scope in called_in(index, flow, one.statement) for one in loops) and _stays_within(wrapper, flow)
+
+
+def note_trained_aside(wrappers: list[Wrapper], loops: list[EpochLoop], flow: Flow) -> None:
+    """Note which wrappers another training has for itself: that of the epoch loops need not start processes for them.
+
+    Args:
+        loops: the epoch loops.
+    """
+    aside = [one for one in wrappers if loops and len(wrappers) > 1 and _trains_aside(one, loops, flow)]
+    for one in aside if len(aside) < len(wrappers) else ():
+        one.idle = True
+
+
+def _trains_aside(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether a function wraps a model for itself alone, and trains it without coming to an epoch loop.
+
+    Args:
+        loops: the epoch loops.
+    """
+    index, scope, leading = flow.index, wrapper.scope, leading_to(loops, flow)
+    passes = (index.statement(call) for call, _ in index.method_calls("backward"))
+    others = {way.scope for one in passes for way in flow.leading(one)}
+    passed_over = {part for node in index.skipped for part in nodes_in(node) if isinstance(part, (cst.For, cst.While))}
+    if scope not in others and passed_over.isdisjoint(nodes_in(scope.node)):
+        return False  # a loop that the user lets be passed over may train, too
+    training = {part.scope for part in leading}.union(*(called_in(index, flow, loop.statement) for loop in loops))
+    return scope not in training and _stays_within(wrapper, flow)
+
+
+def _stays_within(wrapper: Wrapper, flow: Flow) -> bool:
+    """Whether what a function wraps has a name of its own, and is not given back or kept by anything."""
+    index, scope, name = flow.index, wrapper.scope, wrapper.target
+    if name in scope.outer or not name.isidentifier():
         return False
     kept = [
         b.value for b in (*index.bindings, *index.items) if b.statement.scope is scope and not b.target.isidentifier()

@@ -55,6 +55,7 @@ from retrofit.survey.models import (
     group_by_model,
     is_apart,
     is_built_anew,
+    note_trained_aside,
     plural,
     repeated,
 )
@@ -104,7 +105,7 @@ from retrofit.survey.trainings import (
     in_place_of,
     is_made_of,
     left_out,
-    measured_instead,
+    measured_beside,
     of_optimizer,
     of_other_models,
     trained_beside,
@@ -215,6 +216,7 @@ def survey(
     mine = origins if len(groups) == 1 else set()
     loops = script.loops = without_early_and_late_ones(loops, mine, flow)
     script.loops = without_other_runs(script, mine, flow, partial(decides, index, flow))
+    note_trained_aside(script.wrappers, script.loops, flow)
     script.trained_before, script.trained_after = early, later
     script.offered = [*offered]
     script.holding = _holding(script.loops, index)
@@ -473,9 +475,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     deciding = partial(decides, index, flow, metric=choices.metric)
     loops = find_loops(index, flow, script.backwards, deciding, staged=True)
     loops = without_warm_ups(loops, flow, deciding)
-    if instead := measured_instead(script.backwards, loops, flow, deciding):
-        usual = Defaults(index, flow)
-        loops += [one for one in instead if not usual.leave_out(one.node)]
+    loops += measured_beside(script.backwards, loops, flow, deciding)
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
     whole = [wrapper for wrapper in script.wrappers if not wrapper.part]

@@ -11,6 +11,7 @@ from retrofit.knowledge.kinds import RunsTrials, Scheduler
 from retrofit.survey.adversaries import optimizers_stepped
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.constructions import trains_another
+from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.frameworks import engines
 from retrofit.survey.holders import parameter_holders
@@ -197,12 +198,13 @@ def of_optimizer(loops: list[EpochLoop], name: str, flow: Flow) -> list[EpochLoo
     return kept
 
 
-def measured_instead(
+def measured_beside(
     backwards: list[Backward], loops: list[EpochLoop], flow: Flow, decides: Callable[[EpochLoop], bool]
 ) -> list[EpochLoop]:
-    """Return the loops over steps that validate in a run which does not come to the epoch loops.
+    """Return the loops over steps that validate, and by which a run may train in place of the epoch loops.
 
-    A setting may choose between both, so that neither is the training for itself.
+    A setting may choose between both, or each have an option, so that neither is the training for itself. One that
+    comes before an epoch loop otherwise is noted there; one of a run that the user has to ask for is left alone.
 
     Args:
         backwards: the backward passes.
@@ -210,8 +212,17 @@ def measured_instead(
         decides: whether something decides by the score of a loop's turns.
     """
     found = find_loops(flow.index, flow, backwards, decides, without=loops) if loops else []
-    measured = [one for one in found if one.by_iteration and validation_at(flow.index, flow, one)]
-    return [one for one in measured if exclude_one_another([one, *loops], flow)]
+    called = [one for one in found if one.by_iteration and flow.uncalled(one.statement) is None]
+    measured = [one for one in called if validation_at(flow.index, flow, one)]
+    if not measured:
+        return []
+    usual = Defaults(flow.index, flow)
+    if all(usual.leave_out(loop.node) for loop in loops):
+        return measured
+    instead = [one for one in measured if exclude_one_another([one, *loops], flow)]
+    for loop in loops:
+        loop.earlier += [one.place(loop) for one in measured if _before(one, loop, flow)]
+    return [one for one in instead if not usual.leave_out(one.node)]
 
 
 def trained_instead(

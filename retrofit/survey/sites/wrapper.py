@@ -36,7 +36,8 @@ class Wrapper(Site):
         first: whether it is the first wrapper of its statement.
         preset: the arguments that a `functools.partial` gives it.
         choice: what the call takes one of, where that may be no wrapper; "" for no such choice.
-        idle: whether a constant rules it out, and every process group too: `ddp = False`, and `if ddp:` around them.
+        idle: whether it is none of the training's: another one wraps the model so for itself, or a constant rules it
+            out, and every process group too: `ddp = False`, and `if ddp:` around them.
         uncalled: where what is wrapped is not seen, the function around it that nothing was found to call; else "".
         brought: where what is wrapped is not seen, and its function is given what has it, and the optimizer, the place
             that starts a process by that; else "".
