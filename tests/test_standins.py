@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -407,3 +408,17 @@ def test_what_a_decorator_of_the_project_does_not_return_is_no_score(decorator: 
     before = DECORATED.replace("DECORATOR", decorator).replace("BODY", body)
     found = survey_of(script("acc = evaluate(model)\nprint(acc)", before)).scores
     assert [score.expression for score in found] == ["acc"] * (not mute)
+
+
+@pytest.mark.parametrize(
+    ("adding", "number"),
+    [
+        pytest.param("total += right(x)", "", id="once a turn"),
+        pytest.param("for y in x:\n    total += right(y)", "", id="in a loop"),
+        pytest.param("for y in x:\n    total = right(y)", "0.5", id="nothing is added"),
+    ],
+)
+def test_a_sum_that_begins_again_behind_what_each_turn_adds_is_measured(adding: str, number: str) -> None:
+    batch = f"{adding}\nif epoch % 5 == 0:\n    print(total)\n    total = 0.5"
+    (score,) = survey_of(script(f"total = 0.0\nfor x in held_out:\n{indent(batch, '    ')}"), "total", "max").scores
+    assert score.unmeasured[0] == number

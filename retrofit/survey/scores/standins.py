@@ -140,6 +140,7 @@ class StandIns:
             call: the epoch loop's call of the function in which the statement stands, None in the loop itself.
         """
         values, added = self.values(node, at, call), self._added(node, at, call)
+        values = [value for value in values if not _begins_again(value, values)]
         constant = [
             value
             for value in values
@@ -387,6 +388,14 @@ def _is_constant(value: Value) -> bool:
     return (
         node is None or isinstance(node, (cst.Integer, cst.Float)) or dotted(node) == "None" or _is_infinite(value.node)
     )
+
+
+def _begins_again(value: Value, values: list[Value]) -> bool:
+    """Whether a turn of a loop that adds to a sum has it begin again behind that, as where it has been told."""
+    early, tests = set(value.reading.at.before), value.reading.tests
+    sums = [one.reading for one in values if isinstance(one.node, cst.Ellipsis)]
+    sums = [one for one in sums if not early.isdisjoint(one.at.path) and all(_is_among(t, tests) for t in one.tests)]
+    return _is_constant(value) and any(loop in one.at.path for one in sums for loop, _ in value.left)
 
 
 def _works_keys_out(value: Value) -> bool:
