@@ -3589,11 +3589,11 @@ def test_optimizer_that_another_object_holds(
     helper.GPA.pai_tracker.member_vars["optimizer_instance"] = held  # as a script with DistributedDataParallel does
     monkeypatch.setattr(helper.GPA.pai_tracker, "add_validation_score", lambda score, net: (net, False, False))
     assert helper._pai_hand_over(0.5, model) == (False, False)
-    for none in (None, Optimizer(), Optimizer(torch.optim.Adam, torch.optim.SGD)):
+    for none in (Optimizer(), Optimizer(torch.optim.Adam, torch.optim.SGD)):
         with pytest.raises(SystemExit, match="1"):
             helper.set_optimizer_instance(none)
     said = capsys.readouterr().err
-    assert "it is NoneType, which has no param_groups, and 0 attributes that have" in said
+    assert "it is Optimizer, which has no param_groups, and 0 attributes that have" in said
     assert "it is Optimizer, which has no param_groups, and 2 attributes that have" in said
 
 
