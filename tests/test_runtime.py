@@ -2414,6 +2414,22 @@ def test_unwrap(helper: ModuleType) -> None:
     assert helper._pai_unwrap(helper.without_wrapper(holding)) is holding
 
 
+def test_a_wrapper_of_the_scripts_own_is_taken_off_the_model(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the interface of DataParallel where a run has one GPU."""
+    import torch
+
+    model, own, other = torch.nn.Linear(2, 2), torch.nn.Module(), torch.nn.Module()
+    own.module, other.module = model, torch.nn.Conv2d(2, 2, 1)
+    monkeypatch.setattr(helper._pai, "model", model)
+    assert helper._pai_unwrap(own) is model
+    assert helper._pai_unwrap(torch.nn.DataParallel(own)) is model
+    assert helper._pai_unwrap(other) is other
+    monkeypatch.setattr(helper._pai, "model", own)
+    assert helper._pai_unwrap(torch.nn.DataParallel(own)) is own
+
+
 @pytest.mark.parametrize("value", [0.5, "tensor", "tensor of one", "array", "array of one", 1, "0.5"])
 def test_scores_of_all_kinds(helper: ModuleType, value: Any) -> None:
     import numpy

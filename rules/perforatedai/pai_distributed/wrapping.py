@@ -116,7 +116,8 @@ class _PaiAlone(torch.nn.Module):
 def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
     """The script's own model inside DistributedDataParallel, DataParallel and torch.compile.
 
-    A module of the script's own may have a part by the name that these have for the model: it is the model itself.
+    A module of the script's own may have a part by the name that these have for the model. It is the model itself, or,
+    as what a script puts in the place of DataParallel on one GPU, holds one of the perforated model's class.
     """
     while True:
         if isinstance(model, (torch.nn.DataParallel, DistributedDataParallel, _PaiAlone)):
@@ -124,7 +125,10 @@ def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
         elif "_orig_mod" in model._modules:  # by its class it would be known only once torch's compiler is imported
             model = model._modules["_orig_mod"]  # type: ignore[assignment]
         else:
-            return model
+            break
+    held, known = model._modules.get("module"), type(_pai.model)
+    inner = _pai_unwrap(held) if held is not None and type(model) is not known else model
+    return inner if type(inner) is known else model
 
 
 def without_wrapper(model: torch.nn.Module) -> torch.nn.Module:
