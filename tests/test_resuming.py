@@ -8,7 +8,7 @@ from textwrap import indent
 import pytest
 
 from retrofit.options import Options
-from tests.helpers import code, plan_of, rewritten, survey_of
+from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 SCRIPT = """
 import os, sys, torch
@@ -1200,26 +1200,19 @@ def test_what_ends_the_training_is_of_a_checkpoint_only_where_its_own_parts_are(
     assert ["stopper = " in one.code for one in found] == [True] * told
 
 
-#: The weights of a model's layers, by their names, that a model of another class loads behind the training.
+#: What saves the weights of a model's layers by their names, at a new best,
+BY_LAYERS = """
+acc = evaluate(model)
+if acc > best:
+    best = acc
+    state = {}
+    for name, module in WALK:
+        if isinstance(module, torch.nn.Linear):
+            state[name + ".weight"], state[name + ".bias"] = module.weight, module.bias
+    torch.save(state, folder + "/small.pt")
+"""
+#: and what loads them behind the training into a model.
 OF_LAYERS = """
-import torch
-from torch import nn
-model = nn.DataParallel(Net())
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-best = 0
-for epoch in range(9):
-    for x, y in loader:
-        optimizer.zero_grad()
-        criterion(model(x), y).backward()
-        optimizer.step()
-    acc = evaluate(model)
-    if acc > best:
-        best = acc
-        state = {}
-        for name, module in WALK:
-            if isinstance(module, nn.Linear):
-                state[name + ".weight"], state[name + ".bias"] = module.weight, module.bias
-        torch.save(state, folder + "/small.pt")
 small = MADE
 small.load_state_dict(torch.load(folder + "/PATH.pt"))
 print(evaluate(small))
@@ -1239,9 +1232,8 @@ print(evaluate(small))
 def test_weights_by_layers_that_another_model_loads_are_told(
     tmp_path: Path, walk: str, made: str, path: str, told: bool
 ) -> None:
-    classes = "class Small(nn.Module):\n    pass\nteacher = nn.Linear(2, 2)\n"
-    text = code(OF_LAYERS).replace("model = nn.Data", f"{classes}model = nn.Data", 1)
-    text = text.replace("WALK", walk).replace("MADE", made).replace("PATH", path)
+    before = "class Small(torch.nn.Module):\n    pass\nteacher, best = torch.nn.Linear(2, 2), 0\n"
+    text = script(BY_LAYERS, before, OF_LAYERS).replace("WALK", walk).replace("MADE", made).replace("PATH", path)
     notes = [note for note in plan_of(tmp_path, text).notes if note.code == "PAI116"]
     assert ["gets no dendrites" in note.message for note in notes] == [True] * told
     assert [text.splitlines()[note.line - 1][:26] for note in notes] == ["small.load_state_dict(torc"] * told
