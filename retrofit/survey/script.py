@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -82,6 +82,7 @@ from retrofit.survey.scores import (
 )
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.site import can_be_brought
+from retrofit.survey.scores.standins import tests_around
 from retrofit.survey.scores.training import find_trained
 from retrofit.survey.scores.validation import runs_with_its_statement, validates_there
 from retrofit.survey.shares import find_joins, find_shares
@@ -608,10 +609,10 @@ def _tell_choice(loops: Sequence[EpochLoop], flow: Flow) -> None:
     """Note of epoch loops the condition by which a run comes to each and to no other."""
     told = {
         loop: [
-            condition
+            _condition(test.node, test.holds, flow.index)
             for ways in ways_to(loop.statement, flow).values()
             for way in ways
-            for condition in _conditions(way, flow.index)
+            for test in tests_around(flow.index, way, (), frozenset())
         ]
         for loop in loops
     }
@@ -627,20 +628,11 @@ def _way_to(node: cst.CSTNode, test: cst.BaseExpression, index: Index) -> str:
 
 
 def _condition(test: cst.BaseExpression, holds: bool, index: Index) -> str:
+    """Return the code of a condition that holds, or of its denial."""
     code = index.source.read(test)
     if holds:
         return code
     return f"not {code}" if isinstance(test, (cst.Name, cst.Attribute, cst.Call)) else f"not ({code})"
-
-
-def _conditions(way: Statement, index: Index) -> Iterator[str]:
-    """Yield the conditions by which the branches around a statement of a function are taken."""
-    for part, below in zip(way.ancestors, way.path[::-1], strict=False):
-        here: cst.CSTNode | None = part.node
-        while isinstance(here, cst.If) and part.scope is way.scope:
-            inside = below.siblings is index.statements_in(here.body)
-            yield _condition(here.test, inside, index)
-            here = None if inside else here.orelse
 
 
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
