@@ -208,7 +208,7 @@ def survey(
         flow, early, later = _without_others(index, flow, choices)
     script, groups = _find_training(index, flow, choices)
     aside: list[Framework] = []
-    while left := _untaken(script, groups, flow, choices.model):
+    while left := _untaken(script, groups, flow, choices):
         aside += [one for one in find_frameworks(index, flow, left) if one.option]
         index.keep(set(index.scopes) - left)
         flow = Flow(index, choices.module_functions)
@@ -510,12 +510,8 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     return script, groups
 
 
-def _untaken(script: Script, groups: Groups, flow: Flow, model: str) -> set[Scope]:
-    """Return what only other trainings use than that of the wrapped model, or than the chosen one of several.
-
-    Args:
-        model: what the user chooses.
-    """
+def _untaken(script: Script, groups: Groups, flow: Flow, choices: Choices) -> set[Scope]:
+    """Return what only other trainings use than that of the wrapped model, or than the chosen one of several."""
     if len(script.loops) < 2 or len(groups) != 1:
         return set()
     origins = flow.closure(groups[0][0])
@@ -524,18 +520,21 @@ def _untaken(script: Script, groups: Groups, flow: Flow, model: str) -> set[Scop
     if exclude_one_another(kept, flow):
         _name_models(kept, script, flow, origins)
         named = [answers(loop, loop.model) if loop.model else [] for loop in kept]
-        tells = len(kept) > 1 and all(_goes_without(loop, kept, flow) for loop in kept)
-        script.trainers = [answer for answer in unlike(named, named) if answer and tells]
-        chosen = [loop for loop, names in zip(kept, named, strict=True) if model in names]
+        offered = unlike(named, named)
+        given = [replace(choices, model=answer) for answer in offered]
+        tells = len(kept) > 1 and all(_goes_without(one, kept, flow, its) for one, its in zip(kept, given, strict=True))
+        script.trainers = [answer for answer in offered if answer and tells]
+        chosen = [loop for loop, names in zip(kept, named, strict=True) if choices.model in names]
         kept = chosen if len(chosen) == 1 else kept
     others = [loop for loop in script.loops if loop not in kept]
     return left_out(script.index, flow, others, kept) if others else set()
 
 
-def _goes_without(loop: EpochLoop, loops: list[EpochLoop], flow: Flow) -> bool:
-    """Whether the functions of all epoch loops but one can be left out where that is chosen, as none leads to it."""
+def _goes_without(loop: EpochLoop, loops: list[EpochLoop], flow: Flow, choices: Choices) -> bool:
+    """Whether a choice leaves out the functions of all epoch loops but one: as none leads to it, or by its wrapper."""
     others = [one for one in loops if one is not loop]
-    return {one.scope for one in others} <= left_out(flow.index, flow, others, [loop])
+    gone = left_out(flow.index, flow, others, [loop]) | ({*flow.index.scopes} - _used(flow, choices)[0])
+    return {one.scope for one in others} <= gone
 
 
 def _tell_disorder(script: Script, groups: Groups, origins: set[Origin], flow: Flow) -> None:
@@ -708,6 +707,17 @@ def _without_others(index: Index, flow: Flow, choices: Choices) -> tuple[Flow, l
     Returns:
         What is left, and the wrappers of those that the same run trains before the named one, and after it.
     """
+    used, named, others = _used(flow, choices)
+    if used == {*index.scopes}:
+        return flow, [], []
+    early, late = trained_too(named, others, flow)
+    index.keep(used)
+    return Flow(index, choices.module_functions), early, late
+
+
+def _used(flow: Flow, choices: Choices) -> tuple[set[Scope], list[Wrapper], list[Wrapper]]:
+    """Return what a run uses that trains the named model alone, its wrappers, and those of the models left out."""
+    index = flow.index
     groups = group_by_model([w for w in find_wrappers(index, flow) if not w.part], flow, choices.signs.flag)
     named = [w for _, wrappers in groups for w in wrappers if names_wrapper(choices.model, w)]
     needed = {scope for wrapper in named for scope in (wrapper.scope, *wrapper.scope.around)}
@@ -721,10 +731,8 @@ def _without_others(index: Index, flow: Flow, choices: Choices) -> tuple[Flow, l
     begin = [*needed, *(file.scope for file in index.files)]
     used = reachable(index, flow, begin, {s for s in index.scopes if not others.keys().isdisjoint((s, *s.around))})
     if not others or used.isdisjoint(training):
-        return flow, [], []
-    early, late = trained_too(named, list(others.values()), flow)
-    index.keep(used)
-    return Flow(index, choices.module_functions), early, late
+        return {*index.scopes}, named, []
+    return used, named, [*others.values()]
 
 
 def _leave_out_backwards(script: Script, groups: Groups, flow: Flow) -> None:
