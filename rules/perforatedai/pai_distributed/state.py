@@ -23,6 +23,7 @@ class _PaiState:
         usual_dimensions: those that they had where the initialisation run would load.
         frozen: frozen layers, and those of which they are averages.
         hollow: layers whose weight is set from outside in each forward pass.
+        constants: the versions of tensors that modules had beside their states before the first forward pass.
         copies: the layers that learn of which each layer was a copy before the initialisation's first batch.
         followers: those that its training has run without gradients.
         save: the name of the folder to save in.
@@ -142,6 +143,7 @@ class _PaiState:
     usual_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)
     hollow: list[str] = field(default_factory=list)
+    constants: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
     copies: dict[str, list[str]] = field(default_factory=dict)
     followers: set[str] = field(default_factory=set)
     save: str = ""

@@ -28,6 +28,7 @@ from .layers import (
     _pai_note_dimensions,
     _pai_share_layers,
 )
+from .left import _pai_note_held
 from .library import _pai_copy_tied_tensors, _pai_with_frozen_parameters
 from .loggers import _pai_watch_loggers
 from .near import _pai_near, _pai_near_folder
@@ -101,6 +102,7 @@ def load_latest_switch(
             if thaws and layer.name not in _pai.frozen:
                 layer.register_forward_pre_hook(_pai_thaw)
         return model
+    _pai_note_held(model)
     _pai.frozen.update(_pai_read("frozen_layers", begins=True))
     _pai_leave_frozen_layers_out(model)
     _pai.own_shapes = _pai_own_shapes(model)
