@@ -882,6 +882,21 @@ def test_an_output_that_the_loss_leaves_out_gives_its_layers_no_gradient(tmp_pat
     assert len(rounds(train(tmp_path, text))) == 2
 
 
+def test_layers_that_the_optimizer_leaves_out_by_their_names_get_no_dendrites(tmp_path: Path) -> None:
+    """They have gradients: none was frozen. Each set of theirs was trained by nothing, and dropped as of no use."""
+    named = 'SGD([p for name, p in model.named_parameters() if "last" in name], lr=0.1)'
+    grown_parts = "sorted({n.split('.')[1] for n, _ in model.named_parameters() if 'dendrites' in n})"
+    text = swapped(
+        DDP,
+        ("SGD(model.parameters(), lr=0.1)", named),
+        (PRINTED, f'draw {{draw:.6f}} grown {{{grown_parts}}}")\n'),
+    )
+    result = train(tmp_path, text, "--model", "model")
+    grown = [set(re.findall(r"grown (.*)", "\n".join(lines))) for lines in rounds(result)]
+    assert grown == [{"[]"}, {"['last']"}]
+    assert "No dendrites for .first: no optimizer has their parameters" in result.stdout
+
+
 # ---- the optimizer
 
 

@@ -3064,6 +3064,58 @@ def test_layers_frozen_behind_the_load_get_no_dendrites_though_gradients_go_thro
     assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == found
 
 
+@pytest.mark.parametrize(
+    ("optimizers", "found"),
+    [
+        ([[1]], {".1"}),
+        ([[0], [1]], {".0", ".1"}),
+        ([[2]], {".0", ".1"}),
+        ([[0, 1]], {".0", ".1"}),
+        ([], {".0", ".1"}),
+    ],
+    ids=["one has a part", "each has one", "that of another model", "one has all", "none yet"],
+)
+def test_layers_that_no_optimizer_has_get_no_dendrites(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+    optimizers: list[list[int]],
+    found: set[str],
+) -> None:
+    """As where a script gives it those with some names alone: they grew what nothing trained, and were judged by it."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None)
+    parts = [*model, torch.nn.Linear(2, 2)]
+    built = [torch.optim.SGD([p for one in some for p in parts[one].parameters()], 0.1) for some in optimizers]
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization(last=len(found) == 1)
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == found
+    assert ("No dendrites for .0: no optimizer has" in capsys.readouterr().out) is (len(found) == 1)
+    assert (helper._pai_read("frozen_layers") == {".0": None}) is (len(found) == 1)
+    del built
+
+
+@pytest.mark.parametrize("thaws", [False, True])
+def test_layers_that_come_to_an_optimizer_later_are_waited_for(
+    helper: ModuleType, perforate: Callable[..., Any], thaws: bool
+) -> None:
+    """As where parts of a model learn in turns; those of later epochs have theirs by the script's own word."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None, thaws=thaws)
+    for number in (0, 1):
+        optimizer = torch.optim.SGD(model[number].parameters(), 0.1)
+        model(torch.ones(1, 2)).sum().backward()
+        with pytest.raises(SystemExit, match="0") if number or thaws else contextlib.nullcontext():
+            helper.finish_initialization()
+        optimizer.step()
+        if thaws:
+            break
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == {".0", ".1"}
+
+
 def test_layers_that_learn_in_turns_have_their_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     """What rested in the first batch counted as frozen."""
     import torch
