@@ -3097,6 +3097,20 @@ def test_layers_that_no_optimizer_has_get_no_dendrites(
     del built
 
 
+def test_a_copy_that_no_optimizer_has_grows_with_its_layer(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    """As the target of a critic, averaged by pairs of parameters, where gradients go through it to an actor."""
+    import torch
+
+    layer = torch.nn.Linear(2, 2)
+    model = helper.load_latest_switch(perforate(layer, copy.deepcopy(layer), torch.nn.Linear(2, 2)), None)
+    optimizer = torch.optim.SGD(model[0].parameters(), 0.1)
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization(last=True)
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == {".0", ".1"}
+    del optimizer
+
+
 @pytest.mark.parametrize("thaws", [False, True])
 def test_layers_that_come_to_an_optimizer_later_are_waited_for(
     helper: ModuleType, perforate: Callable[..., Any], thaws: bool

@@ -65,11 +65,14 @@ def finish_initialization(*, last: bool = False) -> None:
 
 
 def _pai_learning(layers: dict[str, Any]) -> set[str]:
-    """The names of the layers that are not frozen, and that an optimizer has, where one has any of these."""
+    """The names of the layers that are not frozen, and that an optimizer has, where one has any of these.
+
+    What begins as a copy of another may be a target that follows it, by pairs of their parameters.
+    """
     awake = {name for name, layer in layers.items() if not _pai_is_frozen(layer)}
     trained = {parameter for groups in _pai_groups() for group in groups for parameter in group["params"]}
     held = {name for name in awake if not trained.isdisjoint(layers[name].main_module.parameters())}
-    return awake if _pai.thaws or not held else held
+    return awake if _pai.thaws or not held else held | {name for name in awake if _pai.copies.get(name)}
 
 
 def _pai_never_learning(layers: dict[str, Any]) -> list[str]:
