@@ -361,6 +361,22 @@ def test_parameters_beside_the_model_go_on(tmp_path: Path, built: str, stepped: 
     assert {rank: round(float(value), 3) for rank, value in ends.items()} == dict.fromkeys("01", float(lines[1][2]))
 
 
+def test_what_a_pass_has_left_in_the_model_is_as_it_was_at_the_best_score(tmp_path: Path) -> None:
+    """As an adjacency or the weights of an attention, which no state dict has: it was of the last epoch's pass."""
+    left = "[round(float(one), 4) for one in model.module.seen[0].sum(0)]"
+    text = swapped(
+        DDP,
+        ("        return self.last(torch", "        self.seen = [self.first(x)]\n        return self.last(torch"),
+        (PRINTED, f'draw {{draw:.6f}} left {{{left}}}")\n'),
+        (END, f'    print(f"rank {{dist.get_rank()}} ends {{{left}}}\\n", end="", flush=True)\n'),
+    )
+    result = train(tmp_path, text, "--model", "model")
+    *_, last = ([json.loads(one) for one in values(lines, "left")] for lines in rounds(result))
+    ends = dict(re.findall(r"^rank (\d) ends (.+)$", result.stdout, re.MULTILINE))
+    assert {rank: json.loads(one) for rank, one in ends.items()} == dict.fromkeys("01", last[2])
+    assert last[2] not in last[3:]
+
+
 @pytest.mark.parametrize("times", [1, 2], ids=["the same", "its own"])
 def test_what_each_rank_trains_for_itself_goes_on_as_its_own(tmp_path: Path, times: int) -> None:
     """As a decoder for the data of each rank, which no wrapper keeps equal: all had rank 0's from the second round."""
@@ -864,6 +880,21 @@ def test_an_output_that_the_loss_leaves_out_gives_its_layers_no_gradient(tmp_pat
         ("DistributedDataParallel(Net())", "DistributedDataParallel(Net(), find_unused_parameters=True)"),
     )
     assert len(rounds(train(tmp_path, text))) == 2
+
+
+def test_layers_that_the_optimizer_leaves_out_by_their_names_get_no_dendrites(tmp_path: Path) -> None:
+    """They have gradients: none was frozen. Each set of theirs was trained by nothing, and dropped as of no use."""
+    named = 'SGD([p for name, p in model.named_parameters() if "last" in name], lr=0.1)'
+    grown_parts = "sorted({n.split('.')[1] for n, _ in model.named_parameters() if 'dendrites' in n})"
+    text = swapped(
+        DDP,
+        ("SGD(model.parameters(), lr=0.1)", named),
+        (PRINTED, f'draw {{draw:.6f}} grown {{{grown_parts}}}")\n'),
+    )
+    result = train(tmp_path, text, "--model", "model")
+    grown = [set(re.findall(r"grown (.*)", "\n".join(lines))) for lines in rounds(result)]
+    assert grown == [{"[]"}, {"['last']"}]
+    assert "No dendrites for .first: no optimizer has their parameters" in result.stdout
 
 
 # ---- the optimizer

@@ -1443,6 +1443,77 @@ def brought_back(helper: ModuleType, model: Any, order: list[Any], then: list[An
     return values
 
 
+def end_with_best(helper: ModuleType, model: Any, between: Callable[[], Any] = lambda: None) -> bool:
+    """Keep a best model, and go back to it as at the end of training: whether anything was kept that passes left."""
+    helper._pai_save_with_beside(model, "PAI", "best_model")
+    between()
+    helper._pai_give_left(model)
+    return Path("PAI/left_best.pt").exists()
+
+
+@pytest.mark.parametrize("inference", [False, True], ids=["no_grad", "inference_mode"])
+def test_what_a_pass_leaves_goes_back_with_the_best_model(
+    helper: ModuleType, perforate: Callable[..., Any], inference: bool
+) -> None:
+    """In whatever an attribute holds, and in a buffer that no state has; of a model's parts as well."""
+    import torch
+
+    class Leaving(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = torch.nn.Linear(2, 2)
+            self.register_buffer("passing", None, persistent=False)
+            self.counted = torch.zeros(1)
+
+        def forward(self, x: Any) -> Any:
+            self.passing, self.among, self.array = 2 * x, {"maps": [(x, 1)]}, x.detach().numpy()
+            self.counted += 1
+            return self.last(x)
+
+    def passed(number: int) -> None:
+        with torch.inference_mode() if inference else torch.no_grad():
+            model(torch.full((1, 2), float(number)))
+
+    model = helper.load_latest_switch(perforate(Leaving(), initialize=False), None)
+    passed(1)
+    assert end_with_best(helper, model, lambda: passed(5))
+    part = model[0]
+    assert (part.passing.tolist(), part.among["maps"][0][0].tolist()) == ([[2, 2]], [[1, 1]])
+    assert (part.array.tolist(), part.counted.tolist(), part.among["maps"][0][1]) == ([[1, 1]], [1], 1)
+    assert "passing" in part._buffers
+    assert "tracker_string" not in "".join(model.state_dict())
+    passed(7)
+    assert part.passing.tolist() == [[14, 14]]
+
+
+def test_what_no_pass_has_left_is_not_kept(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    """Constants, other views of the model's own weights, and what is no tensor; nor what was left of another best."""
+    import torch
+
+    class Constant(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.last = torch.nn.LSTM(2, 2), torch.nn.Linear(2, 2)
+            self.mean, self.words = torch.ones(2), ["a", "b"]
+            self.register_buffer("mask", torch.ones(2), persistent=False)
+
+        def forward(self, x: Any) -> Any:
+            self.row = next(self.lstm.parameters()).detach()[0]
+            self.ring: list[Any] = [self.mean]
+            self.ring.append(self.ring)
+            return self.last(self.lstm(x * self.mean * self.mask)[0])
+
+    model = helper.load_latest_switch(perforate(Constant(), initialize=False), None)
+    with torch.no_grad():
+        model(torch.ones(1, 1, 2))
+    assert not end_with_best(helper, model)
+    model.seen = torch.ones(1)
+    assert end_with_best(helper, model)
+    del model.seen
+    assert not end_with_best(helper, model)
+    assert not hasattr(model, "seen")
+
+
 @pytest.mark.parametrize("wrapped", [False, True], ids=["alone", "in a module"])
 def test_what_is_trained_beside_the_model_goes_by_its_names(
     helper: ModuleType, perforate: Callable[..., Any], wrapped: bool
@@ -2991,6 +3062,72 @@ def test_layers_frozen_behind_the_load_get_no_dendrites_though_gradients_go_thro
     with pytest.raises(SystemExit, match="0"):
         helper.finish_initialization(last=True)
     assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == found
+
+
+@pytest.mark.parametrize(
+    ("optimizers", "found"),
+    [
+        ([[1]], {".1"}),
+        ([[0], [1]], {".0", ".1"}),
+        ([[2]], {".0", ".1"}),
+        ([[0, 1]], {".0", ".1"}),
+        ([], {".0", ".1"}),
+    ],
+    ids=["one has a part", "each has one", "that of another model", "one has all", "none yet"],
+)
+def test_layers_that_no_optimizer_has_get_no_dendrites(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+    optimizers: list[list[int]],
+    found: set[str],
+) -> None:
+    """As where a script gives it those with some names alone: they grew what nothing trained, and were judged by it."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None)
+    parts = [*model, torch.nn.Linear(2, 2)]
+    built = [torch.optim.SGD([p for one in some for p in parts[one].parameters()], 0.1) for some in optimizers]
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization(last=len(found) == 1)
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == found
+    assert ("No dendrites for .0: no optimizer has" in capsys.readouterr().out) is (len(found) == 1)
+    assert (helper._pai_read("frozen_layers") == {".0": None}) is (len(found) == 1)
+    del built
+
+
+def test_a_copy_that_no_optimizer_has_grows_with_its_layer(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    """As the target of a critic, averaged by pairs of parameters, where gradients go through it to an actor."""
+    import torch
+
+    layer = torch.nn.Linear(2, 2)
+    model = helper.load_latest_switch(perforate(layer, copy.deepcopy(layer), torch.nn.Linear(2, 2)), None)
+    optimizer = torch.optim.SGD(model[0].parameters(), 0.1)
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization(last=True)
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == {".0", ".1"}
+    del optimizer
+
+
+@pytest.mark.parametrize("thaws", [False, True])
+def test_layers_that_come_to_an_optimizer_later_are_waited_for(
+    helper: ModuleType, perforate: Callable[..., Any], thaws: bool
+) -> None:
+    """As where parts of a model learn in turns; those of later epochs have theirs by the script's own word."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), None, thaws=thaws)
+    for number in (0, 1):
+        optimizer = torch.optim.SGD(model[number].parameters(), 0.1)
+        model(torch.ones(1, 2)).sum().backward()
+        with pytest.raises(SystemExit, match="0") if number or thaws else contextlib.nullcontext():
+            helper.finish_initialization()
+        optimizer.step()
+        if thaws:
+            break
+    assert {line.partition(",")[0] for line in array_dims(Path("PAI"))} == {".0", ".1"}
 
 
 def test_layers_that_learn_in_turns_have_their_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:

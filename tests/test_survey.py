@@ -8373,6 +8373,10 @@ FROZEN_MEANWHILE = """if epoch >= rest:
         pytest.param("if epoch == rest:\n    net.unfreeze_backbone()", True, id="by a method's name"),
         pytest.param("if epoch == rest:\n    net.Unfreeze_backbone()", True, id="capitalised"),
         pytest.param("if epoch == rest:\n    wake(net)", True, id="by a function"),
+        pytest.param(
+            "if epoch == rest:\n    optimizer.add_param_group({'params': net.parameters()})", True, id="by an optimizer"
+        ),
+        pytest.param("optimizer.add_param_group({'params': net.parameters()})", False, id="by one in every turn"),
         pytest.param("for p in net.parameters():\n    p.requires_grad = epoch >= rest", True, id="as the turn tells"),
         pytest.param("net.requires_grad_(epoch >= rest)", True, id="as the turn tells, all at once"),
         pytest.param("net.requires_grad_(rest < epoch)", True, id="the other way round"),

@@ -1,4 +1,4 @@
-"""Find where an epoch loop lets frozen parameters train by the number of its turn."""
+"""Find where an epoch loop lets parameters train by the number of its turn that rested before: frozen, or unstepped."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _letting(flow: Flow) -> Iterator[_Letting]:
     for call in index.calls:
         if method_name(call) == "requires_grad_" and trained.may_be(receiver(call)):
             yield index.statement(call), argument(call, "requires_grad", 0)
-        elif _THAWS.match(last_name(call.func)):
+        elif _THAWS.match(last_name(call.func)) or method_name(call) == "add_param_group":
             yield index.statement(call), None
 
 

@@ -24,6 +24,7 @@ from .beside import (
     _pai_save_beside,
     _pai_shape,
 )
+from .left import _pai_save_left
 from .near import _pai_near
 from .process import _pai, _pai_group_device, _pai_grouped, _pai_of_rank_0, _pai_rank, _pai_say
 from .wrapping import _pai_unwrap
@@ -49,6 +50,8 @@ def _pai_save_with_beside(net: torch.nn.Module, folder: str, name: str, *more: A
     _pai_save_net(net, folder, name, *more)
     if beside:
         os.replace(f"{path}.new", path)
+    if name == "best_model" and _pai_rank() == 0:
+        _pai_save_left(net)
 
 
 def _pai_write_best(net: torch.nn.Module, path: str) -> None:

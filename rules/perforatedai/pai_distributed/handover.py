@@ -14,6 +14,7 @@ from .files import _pai_end_with_files
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
 from .layers import _pai_settle
+from .left import _pai_give_left
 from .logbook import _pai_note_fate, _pai_note_score, _pai_tell_end
 from .loggers import _pai_write_runs
 from .near import _pai_near_folder
@@ -114,6 +115,7 @@ def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
             UPA.load_system(net, near, "best_model", switch_call=True)
         _pai_settle(net, device)
         _pai_load_best_beside(net)
+        _pai_give_left(net)
     if _pai_rank() == 0:
         with open(os.path.join(save, ".training_complete"), "w") as file:
             file.write("complete\n")

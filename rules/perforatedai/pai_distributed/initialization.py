@@ -4,6 +4,7 @@ from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
 
+from .beside import _pai_groups
 from .layers import _pai_is_frozen, _pai_without_gradients
 from .process import _pai, _pai_fail, _pai_leave, _pai_rank, _pai_say
 from .processes import _pai_check_alone
@@ -19,8 +20,9 @@ def finish_initialization(*, last: bool = False) -> None:
     """Record the layers' output shapes and leave, after the first backward pass of the initialisation run.
 
     A backward pass that has not reached the model changes nothing, such as that of a GAN's other half, or of a model
-    that learns before this one. Where some layers got no gradient, or the script has frozen them since the load, a few
-    more batches are waited for, as parts of a model may learn in turns; then those layers stay without dendrites.
+    that learns before this one. Where some layers got no gradient, are in no optimizer, or the script has frozen them
+    since the load, a few more batches are waited for, as parts of a model may learn in turns; then those layers stay
+    without dendrites.
 
     Args:
         last: no further backward pass is to be waited for.
@@ -54,7 +56,7 @@ def finish_initialization(*, last: bool = False) -> None:
             layers[name].dendrite_module.dendrite_values[0].setup_arrays(shapes[source])
             shapes[name] = shapes[source]
     idle = [name for name in layers if name not in shapes]
-    _pai.learning |= {name for name in layers if not _pai_is_frozen(layers[name])}
+    _pai.learning |= _pai_learning(layers)
     resting = _pai_never_learning(layers)
     waits = not _pai.frozen.keys() >= {*resting} or any(not _pai_is_frozen(layers[name]) for name in idle)
     if waits and not last and _pai.turns < _pai_patience:
@@ -62,8 +64,19 @@ def finish_initialization(*, last: bool = False) -> None:
     _pai_leave_initialization(layers, idle, resting)
 
 
+def _pai_learning(layers: dict[str, Any]) -> set[str]:
+    """The names of the layers that are not frozen, and that an optimizer has, where one has any of these.
+
+    What begins as a copy of another may be a target that follows it, by pairs of their parameters.
+    """
+    awake = {name for name, layer in layers.items() if not _pai_is_frozen(layer)}
+    trained = {parameter for groups in _pai_groups() for group in groups for parameter in group["params"]}
+    held = {name for name in awake if not trained.isdisjoint(layers[name].main_module.parameters())}
+    return awake if _pai.thaws or not held else held | {name for name in awake if _pai.copies.get(name)}
+
+
 def _pai_never_learning(layers: dict[str, Any]) -> list[str]:
-    """The names of the layers that were frozen in each backward pass, and follow no other's weights.
+    """The names of the layers that did not learn by any backward pass, and follow no other's weights.
 
     Gradients may go through a layer that the script has frozen since the load. What rests in turns with another network
     that trains by it does so as a whole.
@@ -92,14 +105,22 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str], resting: 
     _pai_remove_made()
     save = GPA.pc.get_save_name()
     frozen = [name for name, source in _pai.frozen.items() if source is None and name not in _pai.hollow]
-    resting = [*resting, *(name for name in idle if _pai_is_frozen(layers[name]))]
+    untrained = [name for name in resting if not _pai_is_frozen(layers[name])]
+    resting = [name for name in (*resting, *idle) if _pai_is_frozen(layers[name])]
     frozen += [name for name in dict.fromkeys(resting) if name not in frozen]
-    unused = [name for name in idle if name not in frozen]
-    _pai.frozen.update(dict.fromkeys([*frozen, *unused]))
+    unused = [name for name in idle if name not in (*frozen, *untrained)]
+    left_out = [*frozen, *untrained, *unused]
+    _pai.frozen.update(dict.fromkeys(left_out))
     if frozen:
         _pai_say(
             f"No dendrites for {', '.join(frozen)}: frozen. If the script thaws them later and they are to have "
             "dendrites, call load_latest_switch(..., thaws=True), and initialise again"
+        )
+    if untrained:
+        _pai_say(
+            f"No dendrites for {', '.join(untrained)}: no optimizer has their parameters, so that they would not learn "
+            "either. If the script gives them to one later and they are to have dendrites, call "
+            "load_latest_switch(..., thaws=True), and initialise again"
         )
     if _pai.hollow:
         _pai_say(
@@ -114,7 +135,7 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str], resting: 
             "let the first batches use it, and initialise again. Or what they give is changed in place (as by "
             "ReLU(inplace=True))"
         )
-    GPA.pai_tracker.neuron_module_vector = [layers[name] for name in layers if name not in (*frozen, *unused)]
+    GPA.pai_tracker.neuron_module_vector = [layers[name] for name in layers if name not in left_out]
     # Those that the script has set itself since the load as well: in later runs what is loaded has them.
     found = {layer.name: layer.this_output_dimensions.tolist() for layer in GPA.pai_tracker.neuron_module_vector}
     own = {name for name in found if found[name] != _pai.usual_dimensions.get(name, found[name])}

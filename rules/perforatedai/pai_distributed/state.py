@@ -22,7 +22,9 @@ class _PaiState:
         found_dimensions: layers' output dimensions that were found or given, by the layers' names.
         usual_dimensions: those that they had where the initialisation run would load.
         frozen: frozen layers, and those of which they are averages.
+        thaws: whether the script has said that layers learn later.
         hollow: layers whose weight is set from outside in each forward pass.
+        constants: the versions of tensors that modules had beside their states before the first forward pass.
         copies: the layers that learn of which each layer was a copy before the initialisation's first batch.
         followers: those that its training has run without gradients.
         save: the name of the folder to save in.
@@ -125,7 +127,7 @@ class _PaiState:
         asked: what the script has asked on the terminal, and nobody has answered.
         kept: what was said to keep its state.
         turns: how many batches of the initialisation run have had a backward pass that reached the model.
-        learning: the names of the layers that were not frozen in one of these.
+        learning: the names of the layers that learned by one of these.
         turn: at the newest of these passes, how many batches were drawn and steps taken.
         idle_passes: how many backward passes have not reached it.
         exit_status: with which this process leaves, None where it does not.
@@ -141,7 +143,9 @@ class _PaiState:
     found_dimensions: dict[str, list[int]] = field(default_factory=dict)
     usual_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)
+    thaws: bool = False
     hollow: list[str] = field(default_factory=list)
+    constants: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
     copies: dict[str, list[str]] = field(default_factory=dict)
     followers: set[str] = field(default_factory=set)
     save: str = ""

@@ -28,6 +28,7 @@ from .layers import (
     _pai_note_dimensions,
     _pai_share_layers,
 )
+from .left import _pai_note_held
 from .library import _pai_copy_tied_tensors, _pai_with_frozen_parameters
 from .loggers import _pai_watch_loggers
 from .near import _pai_near, _pai_near_folder
@@ -53,17 +54,18 @@ def load_latest_switch(
     expects, such as a Linear in a Transformer, where the library would leave in the middle of backward, with
     status 0 (measured). Later runs set them before they load, else it would load a part and go on (measured).
 
-    A layer that is frozen in the initialisation run stays as it is, without dendrites, in all runs. One that holds an
-    average over time of another (a momentum encoder) grows with that, so that their parameters still make pairs: it
-    begins as its copy, and is frozen or runs without gradients. One whose weight a module around it sets in each
-    forward pass, as a spectral norm of the script's own does, stays as it is too.
+    A layer that is frozen in the initialisation run, or that no optimizer has, stays as it is, without dendrites, in
+    all runs. One that holds an average over time of another (a momentum encoder) grows with that, so that their
+    parameters still make pairs: it begins as its copy, and is frozen or runs without gradients. One whose weight a
+    module around it sets in each forward pass, as a spectral norm of the script's own does, stays as it is too.
 
     Args:
         model: what `UPA.perforate_model` returned, not wrapped yet, but where a file has held it in its DataParallel.
         folder: where the switch files are, or None to start from the beginning.
         output_dimensions: your own word on layers, by name: 0 where the neurons are and -1 elsewhere, as in
             {"encoder.linear1": [-1, -1, 0]}. It beats what was found.
-        thaws: frozen layers will learn later, and get dendrites. The batch of the initialisation run thaws them.
+        thaws: frozen layers, or those of no optimizer, will learn later, and get dendrites. The batch of the
+            initialisation run thaws them.
 
     Returns:
         The model, on the device where it was.
@@ -79,6 +81,7 @@ def load_latest_switch(
     _pai_share_layers(model)
     _pai_watch_loggers()
     _pai.model = _pai_done.model = model
+    _pai.thaws = thaws
     _pai.backpropagates = bool(GPA.pc.get_perforated_backpropagation())
     save = GPA.pc.get_save_name()
     GPA.pai_tracker.setup_optimizer = _pai_with_frozen_parameters(GPA.pai_tracker.setup_optimizer)
@@ -101,6 +104,7 @@ def load_latest_switch(
             if thaws and layer.name not in _pai.frozen:
                 layer.register_forward_pre_hook(_pai_thaw)
         return model
+    _pai_note_held(model)
     _pai.frozen.update(_pai_read("frozen_layers", begins=True))
     _pai_leave_frozen_layers_out(model)
     _pai.own_shapes = _pai_own_shapes(model)
