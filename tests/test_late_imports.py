@@ -1086,3 +1086,41 @@ def test_a_module_that_a_package_of_the_project_lacks_is_told(
     (tmp_path / "train.py").write_text(f"import parts.nets\n{line}\n{script('acc = evaluate(model)', 'best = 0')}")
     found = [(note.file, note.line) for note in plan_of_project(tmp_path / "train.py").notes if note.code == "RF047"]
     assert found == [("train.py", 2)] * told
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "told"),
+    [
+        pytest.param({}, "from .sets.dense import loader", True, id="of no folder"),
+        pytest.param({"sets/other.py": ""}, "from .sets.dense import loader", True, id="of a folder"),
+        pytest.param({"sets.py": ""}, "from .sets import loader", False, id="a module"),
+        pytest.param({"sets/dense.so": ""}, "from .sets.dense import loader", False, id="compiled"),
+        pytest.param(
+            {"__init__.py": "import sys\nsys.modules['x.sets'] = sys"}, "from .sets import a", False, id="lent"
+        ),
+        pytest.param({}, "from . import sets", True, id="of the package"),
+        pytest.param({"__init__.py": ""}, "from . import sets", True, id="of a package with a file"),
+        pytest.param({"sets/one.txt": ""}, "from . import sets", False, id="a folder there"),
+        pytest.param({"__init__.py": "sets = [1]"}, "from . import sets", False, id="a name"),
+        pytest.param({"__init__.py": "from json import loads as sets"}, "from . import sets", False, id="an import"),
+        pytest.param({"__init__.py": "from . import sets"}, "from . import sets", True, id="asked for there, too"),
+        pytest.param({"__init__.py": "from json import *"}, "from . import sets", False, id="any import"),
+        pytest.param({"__init__.py": "globals().update(sets=1)"}, "from . import sets", False, id="set by a name"),
+        pytest.param({"__init__.py": "def sets():\n    pass"}, "from . import sets", False, id="a function"),
+        pytest.param({"sub/__init__.py": ""}, "from .sub import sets", True, id="of a package within"),
+        pytest.param({"sub.py": ""}, "from .sub import sets", False, id="a name of a module"),
+        pytest.param({"sub/a.py": ""}, "from .sub import *", False, id="everything"),
+        pytest.param({}, "try:\n    from . import sets\nexcept ImportError:\n    sets = None", False, id="tried"),
+    ],
+)
+def test_a_module_that_a_relative_import_does_not_find_is_told(
+    tmp_path: Path, files: dict[str, str], line: str, told: bool
+) -> None:
+    package = tmp_path / "work"
+    for name, text in files.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    package.mkdir(exist_ok=True)
+    (package / "train.py").write_text(f"{line}\n{script('acc = evaluate(model)', 'best = 0')}")
+    found = [note.line for note in plan_of_project(package / "train.py").notes if note.code == "RF047"]
+    assert found == [1] * told
