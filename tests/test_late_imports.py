@@ -1124,3 +1124,21 @@ def test_a_module_that_a_relative_import_does_not_find_is_told(
     (package / "train.py").write_text(f"{line}\n{script('acc = evaluate(model)', 'best = 0')}")
     found = [note.line for note in plan_of_project(package / "train.py").notes if note.code == "RF047"]
     assert found == [1] * told
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "asked"),
+    [
+        pytest.param("torch.nn.DataParallel(work.net)", (3, "PAI104"), id="trains"),
+        pytest.param("work.net", (1, "PAI101"), id="wraps"),
+    ],
+)
+def test_what_is_asked_for_want_of_a_missing_module_is_asked_with_it(
+    tmp_path: Path, wrapped: str, asked: tuple[int, str]
+) -> None:
+    (tmp_path / "__init__.py").write_text("")
+    (tmp_path / "train.py").write_text(f"import torch\nfrom . import work\nmodel = {wrapped}\nwork.train(model)\n")
+    plan = plan_of_project(tmp_path / "train.py")
+    found = [(one.line, one.code) for one in plan.questions if one.code != "PAI103"]
+    assert found == [(2, "RF047"), asked]
+    assert not [note for note in plan.notes if note.code == "RF047"]
