@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import symtable
 from dataclasses import replace
 from itertools import takewhile
 
@@ -177,7 +178,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         ends = any(end.statement.order < begun.order for end in score.early)  # where it is read before that
         score.anchors["made"] = way.block.node if ends else begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
-    score.known = score.known and not (candidate.named and lacks_part(flow, whole_of(index, candidate), at.scope))
+    score.known = score.known and not (candidate.named and lacks(flow, whole_of(index, candidate), at.scope))
     later = [maker for maker in makers_of(flow, candidate.node, code_of(index, loop)) if maker.order > at.last]
     further = [maker for maker in later if not exclude_each_other(maker, here)]
     score.later = index.place(further[0].node, score.file) if candidate.named and again and further else ""
@@ -194,7 +195,27 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     return score
 
 
-def lacks_part(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+def lacks(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether an expression reads a name without a value in a scope, or a part that the project's objects have not."""
+    return _lacks_name(flow, node, scope) or _lacks_part(flow, node, scope)
+
+
+def _lacks_name(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+    tables = [symtable.symtable(f"({cst.Module([]).code_for_node(node)})", "", "eval")]
+    for table in tables:
+        tables += table.get_children()
+    said = [one for table in tables for one in table.get_symbols() if one.is_global()]
+    made = {one.get_name() for one in said if one.is_assigned()}
+    file = flow.index.file_of(scope)
+    plain = {one.name for one in flow.index.files if not one.stars}
+    if not plain.issuperset(file.stars):
+        return False  # it may have any name from there
+    free = {one.get_name() for one in said} - made - vars(builtins).keys() - {"__name__", "__file__"}
+    bound = set[str]().union(*(one.names for one in scope.searched))
+    return any(flow.index.imported(name, file.scope) is None for name in free - bound)
+
+
+def _lacks_part(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
     """Whether an attribute is read of what is a dict, or one, or an item, of objects that nothing gives them.
 
     Only what the project's own classes have is known.
