@@ -16,7 +16,7 @@ from retrofit.plan import Plan, make_plan
 from retrofit.project import load_project
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from tests.helpers import code, plan_of_project, recipe, refusal_of, script
+from tests.helpers import code, plan_of, plan_of_project, recipe, refusal_of, script
 
 #: A trainer that wraps, has the epoch loop and asks for one answer at most.
 BASE = """
@@ -1142,3 +1142,55 @@ def test_what_is_asked_for_want_of_a_missing_module_is_asked_with_it(
     found = [(one.line, one.code) for one in plan.questions if one.code in ("RF047", asked[1])]
     assert found == [(2, "RF047"), asked]
     assert not [note for note in plan.notes if note.code == "RF047"]
+
+
+#: A function that trains what it is given, called by one of those that a mode names, and another one that does not.
+NAMED_RUNS = """
+import argparse
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+parser = argparse.ArgumentParser()
+parser.add_argument("--mode")
+args = parser.parse_args()
+
+def fit(model):
+    model = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 0
+    for epoch in range(10):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        acc = evaluate(model)
+        best = max(acc, best)
+
+def run_net(args):
+    model = Net()
+    fit(model)
+
+def run_nothing(args):
+    print(args)
+
+CALLED
+"""
+
+
+@pytest.mark.parametrize(
+    ("called", "known"),
+    [
+        pytest.param('eval("run_" + args.mode)(args)', True, id="eval"),
+        pytest.param('eval("run_" + args.mode + "(args)")', True, id="a whole call"),
+        pytest.param('eval(f"run_{args.mode}")(args)', True, id="a formatted string"),
+        pytest.param('name = "run_%s" % args.mode\neval(name)(args)', True, id="by a variable"),
+        pytest.param('globals()["run_" + args.mode](args)', True, id="globals"),
+        pytest.param('globals().get("run_" + args.mode)(args)', True, id="asked of globals"),
+        pytest.param("eval(args.mode)(args)", False, id="any function"),
+        pytest.param('eval(args.mode + "t")(args)', False, id="how the one that trains ends"),
+    ],
+)
+def test_what_a_name_made_at_run_time_begins_with_tells_what_is_run(tmp_path: Path, called: str, known: bool) -> None:
+    """The arguments are no model that is built in several places, as they are where the function itself may be run."""
+    plan = plan_of(tmp_path, code(NAMED_RUNS).replace("CALLED", called))
+    assert [one.code for one in plan.questions] == ([] if known else ["PAI102"])
