@@ -52,9 +52,11 @@ from retrofit.survey.scores.values import (
     code_of,
     deleted_later,
     is_dict,
+    of_one_turn,
     of_phases,
     root_of,
     tells_the_turn,
+    turn_that_fills,
     whole_of,
     written_bare,
 )
@@ -86,7 +88,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         loop: the epoch loop that is to know it.
         candidate: what may be the score.
     """
+    pinned = of_one_turn(index, loop, candidate.node)
     expression, name = written_bare(index, candidate.node), root_of(candidate.node)
+    expression = pinned(expression)
     kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     here, makers, again = _made_at(index, flow, loop, candidate, kept)
     branches = [part for part in turns_begun_by(index, loop.statement) if here in part.path]
@@ -190,9 +194,17 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         plain = not fills or isinstance(bare_of(candidate.node), cst.Name)
         there = [] if plain else [f"{name} is not None"]
         there += presence(flow, candidate.node, way.block, stand_ins)
-        score.present = " and ".join(dict.fromkeys(there))
+        _tell_turn(score, loop, [*makers, here], there)
+        score.present = pinned(score.present) if score.present else ""
     _take_in_branches(score, choice, takers)
     return score
+
+
+def _tell_turn(score: Score, loop: EpochLoop, makers: list[Statement], there: list[str]) -> None:
+    """Say of a score in which turn of an inner loop it is made, if it is taken there, and by what it is there."""
+    of_turn, filled = turn_that_fills(score.index, loop, score.expression, makers)
+    score.of_turn = of_turn if score.guarded else ""
+    score.present = " and ".join(dict.fromkeys(there or ([filled] if filled and not score.guarded else [])))
 
 
 def lacks(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
