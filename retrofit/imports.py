@@ -11,6 +11,7 @@ from pathlib import Path
 
 from retrofit.late_imports import MAY_IMPORT_LATE, written_names
 from retrofit.paths import added_folders
+from retrofit.reading import data_of
 from retrofit.root import holds_more, project_root
 from retrofit.source import Source
 from retrofit.text import nodes_of, tree_of
@@ -146,6 +147,7 @@ def lacking(
 ) -> Iterator[tuple[int, str]]:
     """Yield lines and modules that a file imports of a package of the project which has no such file.
 
+    What is imported relative to a package is of that, whatever else is known of it.
     What it tries to import it can do without, as in `with suppress(ImportError):`, or else without what it imports
     instead; and a package may lend names, or put others in their places.
 
@@ -161,7 +163,7 @@ def lacking(
     for one, (file, _) in own.items():
         within.setdefault(one.rpartition(".")[0], set()).add(file.parent)
     for node in _statements(tree, lent=False) if tree else ():
-        for module, _, _ in _imported(path, name, [node]) if id(node) not in tried else ():
+        for module, member, _ in _imported(path, name, [node]) if id(node) not in tried else ():
             package, _, last = module.rpartition(".")
             begins, text = own.get(package, (None, b""))
             folders = {*within.get(package, ())} if package else set[Path]()
@@ -170,6 +172,45 @@ def lacking(
             lends = b"__path__" in text or _LENDS.search(text)
             if folders and not (lends or there or module in own or find_module(module, roots)):
                 yield getattr(node, "lineno", 0), module
+            elif isinstance(node, ast.ImportFrom) and 0 < node.level <= len(path.parents):
+                asked = [*(node.module.split(".") if node.module else []), member]
+                absent = asked[: _absent(path.parents[node.level - 1], asked)]
+                above = module.split(".")[: 1 - len(asked) or None] if module else []
+                if absent and not find_module(full := ".".join([*above, *absent]), roots):
+                    yield node.lineno, full
+
+
+def _absent(folder: Path, asked: list[str]) -> int:
+    """Return how many of the names that are asked for, one within the other, lead to what a package surely has not.
+
+    Args:
+        folder: the package's.
+        asked: modules, and at last a name of the last one, "*" for all.
+    """
+    for number, name in enumerate(asked, start=1):
+        files = os.listdir(folder) if folder.is_dir() else []
+        data = data_of(folder / "__init__.py") if "__init__.py" in files else b""
+        known = "__init__.py" in files or not any(one.startswith("__init__.") for one in files)
+        if not known or b"__path__" in data or _LENDS.search(data):
+            return 0
+        last = number == len(asked)
+        if not any(one.partition(".")[0] == name for one in files):
+            return 0 if last and (name == "*" or _may_make(data, name)) else number
+        folder /= name
+        if not (folder / "__init__.py").is_file() and any(one.startswith(f"{name}.") for one in files):
+            return 0  # a module, whose names are not looked for
+    return 0
+
+
+def _may_make(data: bytes, name: str) -> bool:
+    """Whether what a package begins with may give it a name that is not that of a module of its own."""
+    tree = tree_of(data) if data else ast.Module([], [])
+    nodes = nodes_of(tree) if tree is not None else ()
+    own = [one for one in nodes if isinstance(one, ast.ImportFrom) and one.level == 1 and not one.module]
+    modules = {id(one) for node in own for one in node.names if not one.asname}
+    asked = (getattr(one, key, None) for one in nodes if id(one) not in modules for key in ("asname", "id", "name"))
+    made = {str(one).partition(".")[0] for one in asked if one}
+    return tree is None or not {name, "*", "globals", "vars", "exec", "setattr"}.isdisjoint(made)
 
 
 def lent_names(path: Path, name: str, data: bytes) -> dict[str, set[str]]:

@@ -149,9 +149,14 @@ def make_plan(
         message = f"is the library's own code, and left as it is. Where Python finds it before what is installed, \
 the script trains with that release of it; the recipe is for {recipe.history.latest}."
         begun = begun.noting([Problem(project.library, 0, 0, "RF039", message)])
-    begun = begun.noting(_other_release()).noting(_told(project)).noting(_lacking(project))
+    lacking = [*_lacking(project)]
+    begun = begun.noting(_other_release()).noting(_told(project)).noting(lacking)
     try:
-        return _plan(project, recipe, options, force, survey_only, company, told, begun)
+        plan = _plan(project, recipe, options, force, survey_only, company, told, begun)
+        if plan.questions:  # which may be open for want of these files
+            notes = [note for note in plan.notes if note not in lacking]
+            return replace(plan, questions=[*lacking, *plan.questions], notes=notes)
+        return plan
     except EngineError as error:
         if recipe.extra is None:
             raise

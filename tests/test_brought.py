@@ -813,6 +813,49 @@ def test_an_attribute_that_the_projects_class_does_not_have_has_no_meaning(
     assert any("has no meaning in this epoch loop" in one.message for one in questions) is not known
 
 
+KEEPING = """
+def deeper(model, key):
+    own = {key: model(key)}
+    print(own)
+
+def validate(model, key="acc"):
+    deeper(model, key)
+    result = measure(model)
+    return result
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "metric", "known"),
+    [
+        ("", "found[name]", False),
+        ("", "found[len(found) - 1]", True),
+        ("name = 'acc'", "found[name]", True),
+        ("def other():\n    name = 1", "found[name]", False),
+        ("print([name for name in names])", "found[name]", False),
+        ("from names import *", "found[name]", True),
+        ("", "np.mean(found)", False),
+        ("", "sum(found[name] for name in found)", True),
+        ("", "sum(one for one in found if one > least)", False),
+        ("", "max(found, key=lambda one: one.acc)", True),
+        ("", "validate:result[name]", False),
+        ("import numpy as np", "np.mean(found)", True),
+        ("from json import loads as f", "f(found)", True),
+        ("def other():\n    global name\n    name = 1", "found[name]", True),
+        ("", "validate:result[key]", False),  # of what it returns, where the loop takes it
+        ("", "deeper:own[key]", True),
+        ("", "deeper:own[name]", False),
+        ("", "found[epoch]", True),
+    ],
+)
+def test_a_name_beside_the_score_s_own_must_have_a_value_where_it_is_read(
+    tmp_path: Path, head: str, metric: str, known: bool
+) -> None:
+    before = f"{head}\n\n{code(KEEPING)}"
+    plan = plan_of(tmp_path, script("found = validate(model)", before), Options(metric=metric, mode="max"))
+    assert any("has no meaning in this epoch loop" in one.message for one in plan.questions) is not known
+
+
 def test_which_direction_is_better_is_not_asked_of_what_has_no_meaning(tmp_path: Path) -> None:
     text = code(DEEP) + "\n\n" + script("validate(model, loader)")
     [question] = plan_of(tmp_path, text, Options(metric="f1_of_none")).questions

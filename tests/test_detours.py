@@ -79,6 +79,34 @@ def test_a_run_that_takes_an_option_that_is_off_leaves(tmp_path: Path, built: st
 
 
 @pytest.mark.parametrize(
+    ("option", "test", "off"),
+    [
+        pytest.param("'--kind', required=True", "args.kind == 'fsdp'", False, id="required"),
+        pytest.param("'--kind', required=must", "args.kind", False, id="perhaps required"),
+        pytest.param("'--kind', required=True, default=''", "args.kind", False, id="a default that is never used"),
+        pytest.param("'--kind', type=int, required=True", "args.kind is not None", False, id="a number"),
+        pytest.param("'--kind', choices=['fsdp', 'ddp'], required=True", "args.kind == 'fsdp'", False, id="a choice"),
+        pytest.param("'kind'", "args.kind == 'fsdp'", False, id="by its place"),
+        pytest.param("'--kind', required=False", "args.kind == 'fsdp'", True, id="not required"),
+        pytest.param("'kind', nargs='?', default='ddp'", "args.kind == 'fsdp'", True, id="perhaps by its place"),
+        pytest.param("'--kind', choices=['a', 'ddp'], required=True", "args.kind == 'fsdp'", True, id="no choice"),
+    ],
+)
+def test_an_option_that_must_be_given_is_not_off(tmp_path: Path, option: str, test: str, off: bool) -> None:
+    text = _text("", f"if {test}:\n    kind = 1\n    model = FSDP(model)")
+    plan = plan_of(tmp_path, text.replace('"--on", default=True', option))
+    assert (plan.questions == [], any(note.code == "PAI121" for note in plan.notes)) == (off, off)
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_one_of_a_group_that_must_be_given_is_not_off(tmp_path: Path, required: bool) -> None:
+    text = _text("", "if args.off:\n    kind = 1\n    model = FSDP(model)")
+    group = f"group = parser.add_mutually_exclusive_group(required={required})\ngroup.add_argument"
+    plan = plan_of(tmp_path, text.replace('parser.add_argument("--off"', f'{group}("--off"'))
+    assert (plan.questions == []) is not required
+
+
+@pytest.mark.parametrize(
     ("built", "wrapped", "question"),
     [
         pytest.param("", "if args.on:\n    model = FSDP(model)", "PAI102", id="on by default"),

@@ -16,7 +16,7 @@ from retrofit.plan import Plan, make_plan
 from retrofit.project import load_project
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from tests.helpers import code, plan_of_project, recipe, refusal_of, script
+from tests.helpers import code, plan_of, plan_of_project, recipe, refusal_of, script
 
 #: A trainer that wraps, has the epoch loop and asks for one answer at most.
 BASE = """
@@ -1086,3 +1086,111 @@ def test_a_module_that_a_package_of_the_project_lacks_is_told(
     (tmp_path / "train.py").write_text(f"import parts.nets\n{line}\n{script('acc = evaluate(model)', 'best = 0')}")
     found = [(note.file, note.line) for note in plan_of_project(tmp_path / "train.py").notes if note.code == "RF047"]
     assert found == [("train.py", 2)] * told
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "told"),
+    [
+        pytest.param({}, "from .sets.dense import loader", True, id="of no folder"),
+        pytest.param({"sets/other.py": ""}, "from .sets.dense import loader", True, id="of a folder"),
+        pytest.param({"sets.py": ""}, "from .sets import loader", False, id="a module"),
+        pytest.param({"sets/dense.so": ""}, "from .sets.dense import loader", False, id="compiled"),
+        pytest.param(
+            {"__init__.py": "import sys\nsys.modules['x.sets'] = sys"}, "from .sets import a", False, id="lent"
+        ),
+        pytest.param({}, "from . import sets", True, id="of the package"),
+        pytest.param({"__init__.py": ""}, "from . import sets", True, id="of a package with a file"),
+        pytest.param({"sets/one.txt": ""}, "from . import sets", False, id="a folder there"),
+        pytest.param({"__init__.py": "sets = [1]"}, "from . import sets", False, id="a name"),
+        pytest.param({"__init__.py": "from json import loads as sets"}, "from . import sets", False, id="an import"),
+        pytest.param({"__init__.py": "from . import sets"}, "from . import sets", True, id="asked for there, too"),
+        pytest.param({"__init__.py": "from json import *"}, "from . import sets", False, id="any import"),
+        pytest.param({"__init__.py": "globals().update(sets=1)"}, "from . import sets", False, id="set by a name"),
+        pytest.param({"__init__.py": "def sets():\n    pass"}, "from . import sets", False, id="a function"),
+        pytest.param({"sub/__init__.py": ""}, "from .sub import sets", True, id="of a package within"),
+        pytest.param({"sub.py": ""}, "from .sub import sets", False, id="a name of a module"),
+        pytest.param({"sub/a.py": ""}, "from .sub import *", False, id="everything"),
+        pytest.param({}, "try:\n    from . import sets\nexcept ImportError:\n    sets = None", False, id="tried"),
+    ],
+)
+def test_a_module_that_a_relative_import_does_not_find_is_told(
+    tmp_path: Path, files: dict[str, str], line: str, told: bool
+) -> None:
+    package = tmp_path / "work"
+    for name, text in files.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    package.mkdir(exist_ok=True)
+    (package / "train.py").write_text(f"{line}\n{script('acc = evaluate(model)', 'best = 0')}")
+    found = [note.line for note in plan_of_project(package / "train.py").notes if note.code == "RF047"]
+    assert found == [1] * told
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "asked"),
+    [
+        pytest.param("torch.nn.DataParallel(work.net)", (3, "PAI104"), id="trains"),
+        pytest.param("work.net", (1, "PAI101"), id="wraps"),
+    ],
+)
+def test_what_is_asked_for_want_of_a_missing_module_is_asked_with_it(
+    tmp_path: Path, wrapped: str, asked: tuple[int, str]
+) -> None:
+    (tmp_path / "__init__.py").write_text("")
+    (tmp_path / "train.py").write_text(f"import torch\nfrom . import work\nmodel = {wrapped}\nwork.train(model)\n")
+    plan = plan_of_project(tmp_path / "train.py")
+    found = [(one.line, one.code) for one in plan.questions if one.code in ("RF047", asked[1])]
+    assert found == [(2, "RF047"), asked]
+    assert not [note for note in plan.notes if note.code == "RF047"]
+
+
+#: A function that trains what it is given, called by one of those that a mode names, and another one that does not.
+NAMED_RUNS = """
+import argparse
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+parser = argparse.ArgumentParser()
+parser.add_argument("--mode")
+args = parser.parse_args()
+
+def fit(model):
+    model = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 0
+    for epoch in range(10):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        acc = evaluate(model)
+        best = max(acc, best)
+
+def run_net(args):
+    model = Net()
+    fit(model)
+
+def run_nothing(args):
+    print(args)
+
+CALLED
+"""
+
+
+@pytest.mark.parametrize(
+    ("called", "known"),
+    [
+        pytest.param('eval("run_" + args.mode)(args)', True, id="eval"),
+        pytest.param('eval("run_" + args.mode + "(args)")', True, id="a whole call"),
+        pytest.param('eval(f"run_{args.mode}")(args)', True, id="a formatted string"),
+        pytest.param('name = "run_%s" % args.mode\neval(name)(args)', True, id="by a variable"),
+        pytest.param('globals()["run_" + args.mode](args)', True, id="globals"),
+        pytest.param('globals().get("run_" + args.mode)(args)', True, id="asked of globals"),
+        pytest.param("eval(args.mode)(args)", False, id="any function"),
+        pytest.param('eval(args.mode + "t")(args)', False, id="how the one that trains ends"),
+    ],
+)
+def test_what_a_name_made_at_run_time_begins_with_tells_what_is_run(tmp_path: Path, called: str, known: bool) -> None:
+    """The arguments are no model that is built in several places, as they are where the function itself may be run."""
+    plan = plan_of(tmp_path, code(NAMED_RUNS).replace("CALLED", called))
+    assert [one.code for one in plan.questions] == ([] if known else ["PAI102"])

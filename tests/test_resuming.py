@@ -708,9 +708,10 @@ def test_a_model_of_a_star_import_is_the_one_that_another_place_imports_by_name(
 def test_how_to_test_what_was_trained_is_told(tmp_path: Path) -> None:
     (note,) = plan_of(tmp_path, anew("build()")).notes
     assert note.message == (
-        '`net.load_state_dict(torch.load("best.pt"))` loads into a model that is built anew: it has no dendrites, so '
-        "that what training saves with them does not fit. Test the model that was trained, or, in a process of its "
-        "own, one that `pai_distributed.load_final_model(model, 'PAI_train')` makes of the new one"
+        '`net.load_state_dict(torch.load("best.pt"))` loads into a model that is built anew: where this process has '
+        "not trained before, it has no dendrites, so that what training saves with them does not fit. Test the model "
+        "that was trained, or, in a process of its own, one that "
+        "`pai_distributed.load_final_model(model, 'PAI_train')` makes of the new one"
     )
 
 

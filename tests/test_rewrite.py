@@ -1822,35 +1822,71 @@ def test_end_that_some_ranks_alone_come_to_hands_nothing_over_first(tmp_path: Pa
     assert "early=True" not in rewritten(plan_of(tmp_path, script(epoch, before)))
 
 
-#: What a loop that raises stands in, and what catches it there.
+#: What a loop that raises stands in, what catches it there, and of which class it is.
 CAUGHT = {
-    "around the loop": ("LOOP", "except Done:", True),
-    "by one of several": ("LOOP", "except (KeyboardInterrupt, Done) as end:", True),
-    "around its function's call": ("train(model)", "except Done:", True),
-    "as any error": ("LOOP", "except Exception:", False),
-    "as another one": ("LOOP", "except ValueError:", False),
-    "as an error": ("LOOP", "except DivergedError:", False),
+    "around the loop": ("LOOP", "except Done:", "Exception", True),
+    "by one of several": ("LOOP", "except (KeyboardInterrupt, Done) as end:", "Exception", True),
+    "around its function's call": ("train(model)", "except Done:", "Exception", True),
+    "called an error": ("LOOP", "except PlateauError:", "Exception", True),
+    "as any error": ("LOOP", "except Exception:", "Exception", False),
+    "as another one": ("LOOP", "except ValueError:", "Exception", False),
+    "as an error": ("LOOP", "except DivergedError:", "ArithmeticError", False),
+    "as an error of another name": ("LOOP", "except Done:", "RuntimeError", False),
+    "as an error by another class": ("LOOP", "except Done:", "Broken", False),
 }
 
 
-@pytest.mark.parametrize(("tried", "caught", "ends"), CAUGHT.values(), ids=CAUGHT)
-def test_exception_that_is_caught_behind_the_training_ends_it(
-    tmp_path: Path, tried: str, caught: str, ends: bool
-) -> None:
-    """It leaves before the turn hands its score over, and past all that stands behind the loop.
-
-    One that is an error by its name, as of a loss that is not finite, ends no training that is to get dendrites.
-    """
-    epoch = "acc = evaluate(model)\nif acc > best:\n    best = acc\nelif other(acc):\n    raise Done(epoch)\nprint(acc)"
-    loop = script(epoch, f"{MEASURED}\nbest = 0")
+def _caught(tmp_path: Path, tried: str, caught: str, base: str, asked: str = "other(acc)", said: str = "") -> str:
+    epoch = f"acc = evaluate(model)\nif acc > best:\n    best = acc\nelif {asked}:\n    raise Done(epoch)\nprint(acc)"
+    loop = script(epoch, f"{MEASURED}\nimport math\nbest = 0")
     head = loop.index("for epoch in")
     inner = f"def train(model):\n    best = 0\n{indent(loop[head:], '    ')}\n" if tried != "LOOP" else ""
     block = indent(tried.replace("LOOP", loop[head:]), "    ")
-    text = f"{loop[:head]}\nclass Done(Exception):\n    pass\n\n{inner}\ntry:\n{block}\n{caught}\n    print(best)\n"
-    changed = rewritten(plan_of(tmp_path, text.replace("Done", "DivergedError") if "Diverged" in caught else text))
+    classes = f"class Broken(OSError):\n    pass\n\nclass Done({base}):\n    pass\n\n"
+    text = f"{loop[:head]}\n{classes}{inner}\ntry:\n{block}\n{caught}\n    {said or 'print(best)'}\n"
+    named = re.search(r"\w+Error", caught.replace("ValueError", ""))
+    return rewritten(plan_of(tmp_path, text.replace("Done", named[0]) if named else text))
+
+
+def _is_end(changed: str) -> bool:
+    """Whether what raises hands the score over first, and ends the training."""
     early = "pai_distributed.report_validation_score(acc, model, early=True, leave=False)"
     ended = rf"{re.escape(early)}\n +pai_distributed.end_of_training\(\)\n(.*kept_with_best\(\)\n)? +raise \w+\(epoch\)"
-    assert (re.search(ended, changed) is not None) is ends
+    return re.search(ended, changed) is not None
+
+
+@pytest.mark.parametrize(("tried", "caught", "base", "ends"), CAUGHT.values(), ids=CAUGHT)
+def test_exception_that_is_caught_behind_the_training_ends_it(
+    tmp_path: Path, tried: str, caught: str, base: str, ends: bool
+) -> None:
+    """It leaves before the turn hands its score over, and past all that stands behind the loop.
+
+    One that is an error by its class ends no training that is to get dendrites.
+    """
+    assert _is_end(_caught(tmp_path, tried, caught, base)) is ends
+
+
+@pytest.mark.parametrize(
+    ("asked", "ends"),
+    [
+        pytest.param("math.isnan(acc)", False, id="no number"),
+        pytest.param("not math.isfinite(acc)", False, id="not finite"),
+        pytest.param("not torch.isfinite(acc).all()", False, id="a tensor's"),
+        pytest.param("acc.isnan().any() or acc < 0", False, id="by a method, or else"),
+        pytest.param("acc != acc", False, id="unlike itself"),
+        pytest.param("(bad := math.isinf(acc))", False, id="as it is named"),
+        pytest.param("math.isfinite(acc) and other(acc)", True, id="a finite one"),
+        pytest.param("not math.isnan(acc)", True, id="any number"),
+        pytest.param("acc != best", True, id="unlike another"),
+    ],
+)
+def test_exception_for_what_is_no_finite_number_ends_no_training(tmp_path: Path, asked: str, ends: bool) -> None:
+    assert _is_end(_caught(tmp_path, "LOOP", "except Done:", "Exception", asked)) is ends
+
+
+@pytest.mark.parametrize(("said", "ends"), [("log.exception('diverged')", False), ("log.info('done')", True)])
+def test_exception_that_is_told_as_an_error_ends_no_training(tmp_path: Path, said: str, ends: bool) -> None:
+    assert _is_end(_caught(tmp_path, "LOOP", "except Done:", "Exception", said=said)) is ends
 
 
 @pytest.mark.parametrize("last", ["raise", "sys.exit(1)"])

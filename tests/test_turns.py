@@ -626,3 +626,73 @@ def test_what_is_compared_in_several_phases_is_asked_about(tmp_path: Path) -> No
     text = code(DP_OF_PHASES).replace("FUNCTIONS", function).replace("    EPOCH\n", indent(TO_THE_TEST, "    "))
     (question,) = plan_of(tmp_path, text).questions
     assert "`acc` is made anew in each turn of `for phase in ['train', 'dev', 'test']:`" in question.message
+
+
+_RUN, _COMPARED = (
+    "metrics[split] = run(model, split)",
+    "if split == 'val' and metrics[split] > best:\n    best = metrics[split]",
+)
+_BEHIND = "if 'val' in metrics and metrics['val'] > best:\n    best = metrics['val']"
+_TAKEN = "if split == 'val':\n{0}    pai_score = metrics['val']\n"
+
+
+@pytest.mark.parametrize(
+    ("turn", "behind", "metric", "taken", "handed"),
+    [
+        pytest.param(f"{_RUN}\n{_COMPARED}", "", "", "", "metrics['val']", id="compared in its turn"),
+        pytest.param(
+            f"{_RUN}\nif split == 'val':\n    if metrics[split] > best:\n        best = metrics[split]",
+            "",
+            "",
+            "",
+            "metrics['val']",
+            id="compared within",
+        ),
+        pytest.param(
+            _RUN, "if metrics['val'] > best:\n    best = metrics['val']", "", "", "metrics['val']", id="behind"
+        ),
+        pytest.param(
+            f"if epoch % 5 == 0:\n    {_RUN}",
+            _BEHIND,
+            "",
+            _TAKEN.replace("metrics['val']\n", "metrics['val'] if 'val' in metrics else None\n"),
+            "pai_score",
+            id="in some epochs",
+        ),
+        pytest.param(
+            f"if split == 'train' or epoch % 5 == 0:\n    {_RUN}", "", "metrics['val']", _TAKEN, "pai_score", id="named"
+        ),
+        pytest.param(
+            f"if split == 'train' or epoch % 5 == 0:\n    {_RUN}\n    print(split)",
+            "",
+            "metrics['val']",
+            _TAKEN,
+            "pai_score",
+            id="behind more of its block",
+        ),
+        pytest.param(
+            f"if split == 'val' and epoch % 5 == 0:\n    {_RUN}",
+            "",
+            "metrics['val']",
+            "            pai_score = metrics['val']\n",
+            "pai_score",
+            id="in no other turn",
+        ),
+        pytest.param(
+            f"if split == 'val' and epoch % 5:\n    continue\n{_RUN}",
+            "",
+            "metrics['val']",
+            "",
+            "metrics['val'] if 'val' in metrics else None",
+            id="passed over",
+        ),
+    ],
+)
+@pytest.mark.parametrize("order", ["['train', 'val']", "['val', 'train']"])
+def test_an_item_that_one_turn_fills_is_taken_of_that_turn(
+    tmp_path: Path, turn: str, behind: str, metric: str, taken: str, handed: str, order: str
+) -> None:
+    epoch = f"metrics = {{}}\nfor split in {order}:\n{indent(turn, '    ')}\n{behind}"
+    changed = rewritten(plan_of(tmp_path, script(epoch, "best = 0"), Options(metric=metric, mode="max")))
+    assert f"\n    pai_distributed.report_validation_score({handed}, model)\n" in changed
+    assert taken.format(" " * 12) in changed

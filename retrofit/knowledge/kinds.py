@@ -308,11 +308,13 @@ class AddsOption(Entry):
         default: the argument that is its default, with its position, -1 for none.
         flag: the argument by which it is a flag, off by default, "" for none.
         holder: the full name of what has it as an attribute then, "" for none.
+        required: whether it must be given where it has no default.
     """
 
     default: Mapping[str, int]
     flag: str = ""
     holder: str = ""
+    required: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,8 +64,8 @@ class Defaults:
         self._adding = index.knowledge.named(AddsOption)
         for call in index.calls_to(*self._adding):
             self._add_known(call, self._adding[index.qualified(call.func)])
-        for call, _ in index.method_calls("add_argument"):  # whose defaults may be settings
-            self._add_option(call)
+        for call, held in index.method_calls("add_argument"):  # whose defaults may be settings
+            self._add_option(call, held)
         for call, _ in index.method_calls("set_defaults"):
             self._add_defaults(call)
 
@@ -85,6 +85,8 @@ class Defaults:
         given = argument(call, name, position if position >= 0 else None)
         if argument(call, "flag_value") is not None:
             return None  # one of several flags for the same, of which one may be the default
+        if self._is_required(call) or self._literal(given) == [...] or (known.required and given is None):
+            return None
         if given is not None:
             values = self._values(given, self._index.scope_of(call), frozenset())
             kind = dotted(argument(call, "type")) or "str"
@@ -92,7 +94,19 @@ class Defaults:
         flag = known.flag and self._literal(argument(call, known.flag))
         return [False] if flag == [True] or any("/" in str(one) for one in spellings(call)) else [None]
 
-    def _add_option(self, call: cst.Call) -> None:
+    def _is_required(self, call: cst.Call) -> bool:
+        return argument(call, "required") is not None and self._literal(argument(call, "required")) != [False]
+
+    def _must_be_given(self, call: cst.Call, parser: cst.BaseExpression) -> bool:
+        """Whether nothing starts without an argument, by a word of its own, or without one of its group."""
+        names = [str(one) for one in spellings(call)]
+        count = (self._literal(argument(call, "nargs")) or [None])[0]
+        alone = bool(names) and not any(one.startswith("-") for one in names) and count not in ("?", "*")
+        made = [one.node for one in self._flow.origins(parser, self._index.scope_of(call))]
+        groups = [one for one in made if method_name(one) == "add_mutually_exclusive_group"]
+        return alone or any(self._is_required(one) for one in (call, *groups) if isinstance(one, cst.Call))
+
+    def _add_option(self, call: cst.Call, parser: cst.BaseExpression) -> None:
         given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
         action = (self._literal(given.get("action")) or [""])[0]
         default: _Values = [action == "store_false"] if action in ("store_true", "store_false") else [None]
@@ -101,6 +115,9 @@ class Defaults:
             kind = dotted(given.get("type")) or ""
             if kind != "str" and "type" in given and any(isinstance(value, str) for value in default or ()):
                 default = None  # argparse makes something else of the text
+        if self._must_be_given(call, parser):
+            (choices,) = self._literal(given.get("choices")) or [None]
+            default = [*choices] if isinstance(choices, (list, tuple)) and "nargs" not in given else None
         for name in read_as(call):
             self._options[name].append(default if self._known else None)
 

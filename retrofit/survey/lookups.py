@@ -7,6 +7,7 @@ So it is by `eval(kind)`.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from retrofit.survey.flow import Flow
     from retrofit.survey.names import Variable
 
+#: What a string calls, whose value is taken: `eval("run_" + mode + "(args)")`.
+_CALLED = re.compile(r"\(.*\)$", re.DOTALL)
 #: What gives the definitions of a module as a dict.
 _VARS = frozenset({"vars", "inspect.getmembers"})
 
@@ -96,9 +99,10 @@ class Lookups:
         found: list[Scope] = []
         if isinstance(node, cst.Call) and self._asks_module(node):
             found = self._members(self._modules(node.args[0].value, scope, set()))
-            found = found or self._methods(node, scope)
+            found = self._fitting(node.args[1].value, scope, found) or self._methods(node, scope)
         elif isinstance(node, cst.Call) and self._evaluates(node):
             found = self._members([self._index.file(node)], inside=True)
+            found = self._fitting(node.args[0].value, scope, found)
         elif isinstance(node, cst.Subscript):
             found = self._items(node.value, node.slice[0].slice, scope)
         elif isinstance(node, cst.Call) and method_name(node) == "get" and node.args:
@@ -163,14 +167,31 @@ class Lookups:
         given += [value for value in given[:1] and [default_of(scope, own)] if value is not None]
         if given and all(map(_literal, given)):
             return name in map(_literal, given)
-        return name.startswith(self._beginning(node, scope)) and name.endswith(_end(node))
+        sources = self._flow.sources(self._flow.variable(own, scope)) if own and own not in scope.parameters else []
+        if (
+            len(sources) == 1
+            and sources[0].value is not None
+            and sources[0].item is None
+            and sources[0].value is not node
+        ):
+            node, scope = sources[0].value, sources[0].scope
+        begin, end = self._beginning(node, scope), _CALLED.sub("", _end(node))
+        return not f"{begin}{end}_".isidentifier() or (name.startswith(begin) and name.endswith(end))
 
     def _items(self, held: cst.BaseExpression, key: cst.CSTNode, scope: Scope) -> list[Scope]:
         """Return what a dict of a module's definitions may hold by a key, which may be written down."""
         own = held in self._index.calls_to("globals")
         found = self._members(self._modules_of_dict(held, scope, set()), inside=own)
         name = _literal(key.value) if isinstance(key, (cst.Index, cst.Arg)) else ""
-        return [one for one in found if name in ("", one.name)]
+        found = [one for one in found if name in ("", one.name)]
+        return self._fitting(key.value, scope, found) if isinstance(key, (cst.Index, cst.Arg)) and not name else found
+
+    def _fitting(self, name: cst.BaseExpression, scope: Scope, found: list[Scope]) -> list[Scope]:
+        """Return those of some definitions that a string may name, as far as it is written down: `"run_" + mode`.
+
+        What code has by another name than its own is none that is told apart so.
+        """
+        return [one for one in found if self._may_be(name, scope, one.name)] or found
 
     def member(self, node: cst.BaseExpression, scope: Scope) -> list[Scope]:
         """Return what a name is of a module that a name made at run time imports: `import_module(name).train`."""

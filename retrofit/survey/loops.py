@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
@@ -10,6 +11,7 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer, Wraps
 from retrofit.survey.adversaries import steps_another
+from retrofit.survey.branches import left_before
 from retrofit.survey.conditions import never_runs
 from retrofit.survey.counters import counts_turns, given_in, handed_through, increments, read_in
 from retrofit.survey.flow import Flow
@@ -47,6 +49,11 @@ _OF_NUMBERS = ("reversed", "islice")
 
 #: What is true or false by what it compares.
 _ANSWERS = (cst.Comparison, cst.BooleanOperation)
+
+#: What asks of a number, or of each of a tensor, whether it is not finite, and whether it is.
+_NOT_FINITE, _FINITE = ("isnan", "isinf"), ("isfinite",)
+#: Methods of loggers that tell of an error.
+_TELLS_ERROR = ("error", "exception", "critical", "fatal")
 
 #: A call by this name, or one that holds it as a word, validates.
 VALIDATES = re.compile(r"(^|_)(vali?|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
@@ -674,7 +681,11 @@ def _leaving(loop: EpochLoop, flow: Flow) -> list[cst.CSTNode]:
         ):
             continue
         leaves = [small for small in line.body if isinstance(small, (cst.Return, cst.Break)) or _exits(index, small)]
-        leaves += [small for small in line.body if _raised(index, small) in caught]
+        leaves += [
+            small
+            for small in line.body
+            if isinstance(small, cst.Raise) and _raised(index, small) in caught and not _is_for_no_number(flow, small)
+        ]
         path = statement.path if leaves else []
         inside = path[path.index(loop.statement) + 1 :] if loop.statement in path else []
         if not inside or inside[0].siblings is not block:
@@ -691,7 +702,7 @@ def _leaving(loop: EpochLoop, flow: Flow) -> list[cst.CSTNode]:
 def _caught(loop: EpochLoop, flow: Flow) -> set[str]:
     """Return the full names of the exceptions that end a loop and are caught around it, where the script goes on.
 
-    What is an error, by its name or what catches it, or ends the script as one, is no end of the training.
+    What is an error, by its class or what catches it, or ends the script as one, is no end of the training.
     """
     index, found = loop.index, set[str]()
     for way in flow.leading(loop.statement):
@@ -699,17 +710,57 @@ def _caught(loop: EpochLoop, flow: Flow) -> set[str]:
             if not isinstance(node, cst.Try) or index.statements_in(node.body) is not part.siblings:
                 continue
             for one in node.handlers:
-                last = last_of(index.statements_in(one.body)[-1].node)
+                block = index.statements_in(one.body)
+                last = last_of(block[-1].node)
                 fails = isinstance(last, cst.Raise) or (last is not None and exits(last) and not _exits(index, last))
+                fails |= any(method_name(call) in _TELLS_ERROR for said in block for call in index.calls_in(said))
                 types = [item.value for item in one.type.elements] if isinstance(one.type, cst.Tuple) else [one.type]
-                found.update(index.qualified(kind) for kind in types if kind is not None and not fails)
-    anything = {"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"}
-    return {name for name in found - anything if not name.endswith("Error")}
+                kinds = [kind for kind in types if kind is not None and not fails]
+                found.update(index.qualified(kind) for kind in kinds if not _is_error(flow, kind, way.scope))
+    return found
 
 
-def _raised(index: Index, node: cst.CSTNode) -> str:
-    """Return the full name of the exception that a small statement raises, "" for none."""
-    raised = node.exc if isinstance(node, cst.Raise) else None
+def _is_error(flow: Flow, kind: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether an exception's class is one of Python's errors, or any exception, but for what only stops something."""
+    own = flow.defined(kind, scope)
+    name = flow.root(own) if own is not None else flow.index.qualified(kind)
+    known = getattr(builtins, name.removeprefix("builtins."), None)
+    if own is not None and known in (Exception, BaseException):
+        return False
+    stops = (KeyboardInterrupt, SystemExit, GeneratorExit, StopIteration, StopAsyncIteration, Warning)
+    return isinstance(known, type) and issubclass(known, BaseException) and not issubclass(known, stops)
+
+
+def _is_for_no_number(flow: Flow, node: cst.Raise) -> bool:
+    """Whether something is raised as a value is not finite, which no training that is to get dendrites ends by."""
+    index, statement = flow.index, flow.index.statement(node)
+    asked = [*index.guards(node), *((one.test, False) for one in left_before(statement))]
+    for test, holds in asked:
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            asked.append((test.expression, not holds))
+        elif isinstance(test, cst.BooleanOperation):
+            asked += [(test.left, holds), (test.right, holds)]
+        elif isinstance(test, cst.NamedExpr):
+            asked.append((test.value, holds))
+        elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+            compared = test.comparisons[0]
+            sides = {index.source.code(one) for one in (test.left, compared.comparator)}
+            if len(sides) == 1 and isinstance(compared.operator, cst.NotEqual if holds else cst.Equal):
+                return True
+        elif isinstance(test, cst.Call):
+            if last_name(test.func) in (_NOT_FINITE if holds else _FINITE):
+                return True
+            whole = [arg.value for arg in test.args] if dotted(test.func) in ("any", "all", "bool") else []
+            asked += [(one, holds) for one in (*whole, receiver(test)) if isinstance(one, cst.Call)]
+        elif dotted(test) is not None:
+            made = [one.node for one in flow.origins(test, statement.scope)]
+            asked += [(one, holds) for one in made if isinstance(one, cst.BaseExpression) and dotted(one) is None]
+    return False
+
+
+def _raised(index: Index, node: cst.Raise) -> str:
+    """Return the full name of the exception that is raised, "" where it is the one that was caught."""
+    raised = node.exc
     return index.qualified(raised.func if isinstance(raised, cst.Call) else raised) if raised is not None else ""
 
 

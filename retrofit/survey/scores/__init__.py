@@ -41,7 +41,7 @@ from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, is_validat
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent, find_taken
 from retrofit.survey.scores.models import measures_the_other
 from retrofit.survey.scores.namesakes import namesakes, told_apart
-from retrofit.survey.scores.site import can_be_brought, comes_with_steps, lacks_part, score_site, taken_at
+from retrofit.survey.scores.site import can_be_brought, comes_with_steps, lacks, score_site, taken_at
 from retrofit.survey.scores.together import kept_together, tell_together
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.unset import tell_unset
@@ -202,7 +202,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         score.known = score.known and not (owner_of(metric)[0] and one.candidate.call is None and not measured)
         if not score.known:
             whole = cst.parse_expression(score.expression)
-            knowing = [f for f in owners(index, flow, loop, score.expression) if not lacks_part(flow, whole, f)]
+            knowing = [f for f in owners(index, flow, loop, score.expression) if not lacks(flow, whole, f)]
             score.owners = _answers(index, flow, loop, score, sorted(knowing, key=lambda f: f.name), score.expression)
         elif metric and not measured and making.of(one.candidate.node) == TRAINED:
             knowing = [f for f in owners(index, flow, loop, score.expression) if is_validation(index, f)]

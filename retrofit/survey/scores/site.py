@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import symtable
 from dataclasses import replace
 from itertools import takewhile
 
@@ -51,9 +52,11 @@ from retrofit.survey.scores.values import (
     code_of,
     deleted_later,
     is_dict,
+    of_one_turn,
     of_phases,
     root_of,
     tells_the_turn,
+    turn_that_fills,
     whole_of,
     written_bare,
 )
@@ -85,7 +88,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         loop: the epoch loop that is to know it.
         candidate: what may be the score.
     """
+    pinned = of_one_turn(index, loop, candidate.node)
     expression, name = written_bare(index, candidate.node), root_of(candidate.node)
+    expression = pinned(expression)
     kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     here, makers, again = _made_at(index, flow, loop, candidate, kept)
     branches = [part for part in turns_begun_by(index, loop.statement) if here in part.path]
@@ -177,7 +182,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         ends = any(end.statement.order < begun.order for end in score.early)  # where it is read before that
         score.anchors["made"] = way.block.node if ends else begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
-    score.known = score.known and not (candidate.named and lacks_part(flow, whole_of(index, candidate), at.scope))
+    score.known = score.known and not (candidate.named and lacks(flow, whole_of(index, candidate), at.scope))
     later = [maker for maker in makers_of(flow, candidate.node, code_of(index, loop)) if maker.order > at.last]
     further = [maker for maker in later if not exclude_each_other(maker, here)]
     score.later = index.place(further[0].node, score.file) if candidate.named and again and further else ""
@@ -189,12 +194,40 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         plain = not fills or isinstance(bare_of(candidate.node), cst.Name)
         there = [] if plain else [f"{name} is not None"]
         there += presence(flow, candidate.node, way.block, stand_ins)
-        score.present = " and ".join(dict.fromkeys(there))
+        _tell_turn(score, loop, [*makers, here], there)
+        score.present = pinned(score.present) if score.present else ""
     _take_in_branches(score, choice, takers)
     return score
 
 
-def lacks_part(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+def _tell_turn(score: Score, loop: EpochLoop, makers: list[Statement], there: list[str]) -> None:
+    """Say of a score in which turn of an inner loop it is made, if it is taken there, and by what it is there."""
+    of_turn, filled = turn_that_fills(score.index, loop, score.expression, makers)
+    score.of_turn = of_turn if score.guarded else ""
+    score.present = " and ".join(dict.fromkeys(there or ([filled] if filled and not score.guarded else [])))
+
+
+def lacks(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether an expression reads a name without a value in a scope, or a part that the project's objects have not."""
+    return _lacks_name(flow, node, scope) or _lacks_part(flow, node, scope)
+
+
+def _lacks_name(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+    tables = [symtable.symtable(f"({cst.Module([]).code_for_node(node)})", "", "eval")]
+    for table in tables:
+        tables += table.get_children()
+    said = [one for table in tables for one in table.get_symbols() if one.is_global()]
+    made = {one.get_name() for one in said if one.is_assigned()}
+    file = flow.index.file_of(scope)
+    plain = {one.name for one in flow.index.files if not one.stars}
+    if not plain.issuperset(file.stars):
+        return False  # it may have any name from there
+    free = {one.get_name() for one in said} - made - vars(builtins).keys() - {"__name__", "__file__"}
+    bound = set[str]().union(*(one.names for one in scope.searched))
+    return any(flow.index.imported(name, file.scope) is None for name in free - bound)
+
+
+def _lacks_part(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
     """Whether an attribute is read of what is a dict, or one, or an item, of objects that nothing gives them.
 
     Only what the project's own classes have is known.

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from retrofit.survey.branches import left_before
 from retrofit.survey.conditions import SOMETHING, constant
 from retrofit.survey.counters import changes
 from retrofit.survey.displays import item_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.loops import conjuncts
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.words import COMPUTES, Candidate
@@ -243,6 +245,72 @@ def of_phases(index: Index, node: cst.CSTNode) -> bool:
     if over is None or (isinstance(node, cst.For) and over is not node.iter and phases_of(index, node) is None):
         return False
     return any("train" in word for word in index.source.words(over))
+
+
+def of_one_turn(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> Callable[[str], str]:
+    """Return what writes code of a turn of a loop inside the epoch loop so that it means the same behind that loop.
+
+    What is compared under `if split == "val":` is of that turn, and not of the last: `metrics["val"]`.
+    """
+    pins = _pinned(index, loop, node)
+
+    def write(code: str) -> str:
+        whole: cst.CSTNode = cst.parse_expression(code)
+        said = {one.attr for one in nodes_in(whole) if isinstance(one, cst.Attribute)}
+        said |= {one.keyword for one in nodes_in(whole) if isinstance(one, cst.Arg) and one.keyword is not None}
+        for read in [one for one in nodes_in(whole) if isinstance(one, cst.Name) and one not in said]:
+            changed = whole.deep_replace(read, pins[read.value]) if read.value in pins else whole
+            whole = changed if isinstance(changed, cst.CSTNode) else whole
+        return cst.Module([]).code_for_node(whole)
+
+    return write if pins else str
+
+
+def turn_that_fills(index: Index, loop: EpochLoop, expression: str, makers: list[Statement]) -> tuple[str, str]:
+    """Return the condition of the turn in which statements fill an item, and that by which the item is there.
+
+    That is `split == "val"` of `metrics["val"]`, where a loop fills `metrics[split]`. Both are "" where each turn comes
+    to it, or no other one does; so is the second where the items of an epoch before may be there.
+    """
+    found: list[tuple[str, str]] = []
+    for part in way_to_root(cst.parse_expression(expression)):
+        key = part.slice[0].slice if isinstance(part, cst.Subscript) and len(part.slice) == 1 else None
+        if not isinstance(part, cst.Subscript) or not isinstance(key, cst.Index) or constant(key.value) is SOMETHING:
+            continue
+        held, value = (cst.Module([]).code_for_node(one) for one in (part.value, key.value))
+        begins = any(b.target == held and loop.statement in b.statement.path[:-1] for b in index.bindings)
+        for filling in (b for b in index.items if b.statement in makers):
+            here = filling.statement
+            turning = [name for one in _turned_within(index, loop, here.node) for name in names_in(one.target)]
+            filled = [name for name in turning if filling.target.startswith(f"{held}[{name}]")]
+            if filled and filled[0] not in _pinned(index, loop, here.node):
+                found.append((f"{filled[0]} == {value}", f"{value} in {held}" if begins and left_before(here) else ""))
+    return found[0] if found else ("", "")
+
+
+def _pinned(index: Index, loop: EpochLoop, node: cst.CSTNode) -> dict[str, cst.BaseExpression]:
+    """Return the constants that variables of loops inside the epoch loop are where some code runs."""
+    turning = {name for part in _turned_within(index, loop, node) for name in names_in(part.target)}
+    found: dict[str, cst.BaseExpression] = {}
+    for test, holds in index.guards(node) if turning else ():
+        for part in conjuncts(test) if holds else ():
+            if not isinstance(part, cst.Comparison) or len(part.comparisons) != 1:
+                continue
+            name, asked = dotted(part.left), part.comparisons[0]
+            if (
+                name in turning
+                and isinstance(asked.operator, cst.Equal)
+                and constant(asked.comparator) is not SOMETHING
+            ):
+                found[name] = asked.comparator
+    return found
+
+
+def _turned_within(index: Index, loop: EpochLoop, node: cst.CSTNode) -> list[cst.For]:
+    """Return the loops around a node that stand in the epoch loop."""
+    path = index.statement(node).path if node in index.parents else ()
+    around = path[path.index(loop.statement) + 1 :] if loop.statement in path else ()
+    return [part.node for part in around if isinstance(part.node, cst.For)]
 
 
 def phases_of(index: Index, node: cst.CSTNode) -> tuple[str, list[object]] | None:

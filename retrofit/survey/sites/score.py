@@ -108,6 +108,7 @@ class Score(Site):
         lost_with_best: the name of what it keeps with that and reads later, but which has no value before the loop.
         best_anew: what the epoch loop calls its best so far, where that begins anew in some turn, and where; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
+        of_turn: the condition of the turn of a loop inside the epoch loop that makes it, among others; "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
         each_step: whether each step of the optimizer in the epoch loop itself has one.
         of_step: whether no evaluation makes it in a loop of which nothing tells that its turns are epochs.
@@ -155,6 +156,7 @@ class Score(Site):
     lost_with_best: str = ""
     best_anew: tuple[str, str] = ("", "")
     present: str = ""
+    of_turn: str = ""
     made: str = ""
     each_step: bool = False
     of_step: bool = False
