@@ -693,6 +693,76 @@ def test_what_builds_a_model_without_the_dendrites_of_its_file_is_told(
     assert all(f"so does line {place}" in told[0].message for place in places[1:])
 
 
+#: A way to build a model that fills its layers one by one where it does not load a checkpoint of another library.
+BY_LAYER = """
+import torch
+
+def fill_of_tf(model, path):
+    model.load_state_dict(converted(path))
+
+class Base(torch.nn.Module):
+    @classmethod
+    def from_pretrained(cls, path, from_tf=False, **kwargs):
+        model = cls()
+        LOADING
+        return model
+
+class Net(Base):
+    pass
+"""
+#: What goes through the layers, as copies of transformers' own do.
+THROUGH = """state = torch.load(path)
+        def load(module, prefix=""):
+            module._load_from_state_dict(state, prefix, {}, True, [], [], [])
+            for name, child in module._modules.items():
+                load(child, f"{prefix}{name}.")
+        """
+OTHERWISE = "if from_tf:\n            fill_of_tf(model, path)\n        else:\n            load(model)"
+
+
+@pytest.mark.parametrize(
+    ("loading", "given", "told"),
+    [
+        pytest.param(f"{THROUGH}{OTHERWISE}", "", True, id="of another library, by an option that is off"),
+        pytest.param(f"{THROUGH}{OTHERWISE}", ", from_tf='.ckpt' in path", True, id="by one that may be on"),
+        pytest.param(f"{THROUGH}{OTHERWISE}", ", from_tf=True", False, id="by one that is on"),
+        pytest.param(
+            f"{THROUGH}from_tf = kwargs.pop('tf', False)\n        {OTHERWISE}", ", tf=True", False, id="which is popped"
+        ),
+        pytest.param(
+            f"{THROUGH}if from_tf:\n            fill_of_tf(model, path)\n            return model\n        load(model)",
+            ", from_tf=wanted",
+            True,
+            id="by a way that is left first",
+        ),
+        *(
+            pytest.param(
+                f"if from_tf:\n            fill_of_tf(model, path)\n        else:\n            {filled}",
+                ", from_tf=wanted",
+                told,
+                id=f"else by {filled}",
+            )
+            for filled, told in {
+                "for name, one in model.named_parameters(): one.data.copy_(torch.load(path)[name])": True,
+                "model.layer.weight.data.copy_(torch.zeros(2))": False,
+            }.items()
+        ),
+        pytest.param("if from_tf:\n            fill_of_tf(model, path)", "", True, id="of none that is seen"),
+        pytest.param("if path:\n            fill_of_tf(model, path)", "", False, id="where there is a file"),
+        pytest.param(f"{THROUGH}load(model)\n        fill_of_tf(model, path)", "", False, id="one after the other"),
+    ],
+)
+def test_what_fills_a_model_by_its_layers_is_told_where_another_way_loads_it(
+    tmp_path: Path, loading: str, given: str, told: bool
+) -> None:
+    """The helper sees what `load_state_dict` loads alone."""
+    text = BY_LAYER.replace("LOADING", loading) + anew(after=f"net = Net.from_pretrained('out'{given})")
+    saved = "val_loss = evaluate(model)\n        model.module.save_pretrained('out')"
+    plan = plan_of(tmp_path, text.replace("val_loss = evaluate(model)", saved))
+    assert plan.questions == []
+    assert ["leaves out" in note.message for note in plan.notes if note.code == "PAI116"] == [True] * told
+
+
 @pytest.mark.parametrize(
     ("stars", "again", "told"), [("net", "net", True), ("net", "other", False), ("data, net", "net", True)]
 )

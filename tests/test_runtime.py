@@ -1403,6 +1403,41 @@ def test_another_number_of_ranks_than_those_that_had_their_own_beside_the_model_
     assert told is said
 
 
+@pytest.mark.parametrize(
+    ("rank", "ranks", "own", "given", "said"),
+    [
+        pytest.param(0, 1, (), 0, False, id="the same on all"),
+        pytest.param(0, 2, (1,), 0, False, id="rank 0's"),
+        pytest.param(1, 2, (1,), 1, False, id="that of another rank"),
+        pytest.param(0, 1, (1,), 0, True, id="in one process"),
+        pytest.param(2, 3, (1,), 0, True, id="in more than had some"),
+    ],
+)
+def test_a_module_beside_the_final_model_is_as_this_rank_has_trained_it(
+    helper: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    rank: int,
+    ranks: int,
+    own: tuple[int, ...],
+    given: int,
+    said: bool,
+) -> None:
+    import torch
+
+    monkeypatch.setattr(helper, "_pai_rank", lambda: rank)
+    monkeypatch.setattr(helper, "_pai_ranks", lambda: ranks)
+    monkeypatch.setattr(helper, "_pai_say", print)
+    head = torch.nn.Linear(2, 2)
+    for one in (0, *own):
+        kept = {name: torch.full_like(value, one) for name, value in head.state_dict().items()}
+        torch.save({"modules": [kept]}, tmp_path / f"beside_best{f'_rank{one}' if one else ''}.pt")
+    helper._pai_load_modules_beside((head,), str(tmp_path))
+    assert bool((head.weight == given).all())
+    assert ("rank 0, 1 had some, where there are" in capsys.readouterr().out) is said
+
+
 @pytest.mark.parametrize("by_helper", [False, True])
 def test_a_training_without_an_optimizer_is_told(
     helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str], by_helper: bool

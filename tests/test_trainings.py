@@ -2760,3 +2760,71 @@ def test_a_counter_may_be_raised_in_a_method_that_a_subclass_overrides(count: st
 def test_a_loop_of_one_number_is_known(limit: str, single: bool) -> None:
     (loop,) = survey_of(script("acc = validate(model)").replace("range(10)", limit)).loops
     assert loop.single == single
+
+
+#: A class that trains, as a copy of a library's own, of which only what nothing calls makes an object, and a script
+#: that trains step by step by itself.
+OF_A_COPY = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(self):
+        model = DDP(self.model)
+        for epoch in range(9):
+            for x in loader:
+                self.step(model, x)
+            self.evaluate()
+
+    def step(self, model, x):
+        self.optimizer.zero_grad()
+        model(x).mean().backward()
+        self.optimizer.step()
+
+    def evaluate(self):
+        self.model.eval()
+        return sum(float(self.model(x)) for x in val)
+
+class Saves:
+    def on_end(self, model):
+        Trainer(model).save("out")
+
+CALLBACKS = {"saves": Saves}
+
+def run():
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(99):
+        model.train()
+        STEPPED
+        model(next(batches)).mean().backward()
+        if step % 9 == 0:
+            MEASURED
+
+START
+"""
+
+
+@pytest.mark.parametrize("measured", ["acc = evaluate(model)", "print(step)"])
+@pytest.mark.parametrize(
+    ("stepped", "start", "lines"),
+    [
+        pytest.param("optimizer.step()", "run()", [34], id="which no run comes to"),
+        pytest.param("optimizer.step()", "Trainer(Net()).train()", [11], id="which alone runs"),
+        pytest.param("optimizer.step()", "CALLBACKS", [11], id="as nothing is seen to run"),
+    ],
+)
+def test_a_training_that_nothing_calls_does_not_count_beside_one_that_runs(
+    measured: str, stepped: str, start: str, lines: list[int]
+) -> None:
+    text = OF_A_COPY.replace("STEPPED", stepped).replace("START", start).replace("MEASURED", measured)
+    assert [loop.line for loop in survey_of(text).loops] == lines
+
+
+def test_it_counts_beside_what_steps_nothing_as_an_attack() -> None:
+    text = OF_A_COPY.replace("STEPPED", "print(x.grad)").replace("START", "run()").replace("MEASURED", "print(step)")
+    assert [loop.line for loop in survey_of(text).loops] == [11]

@@ -13,6 +13,7 @@ from retrofit.survey.branches import left_before
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import (
+    argument,
     dotted,
     exits,
     last_name,
@@ -123,12 +124,26 @@ def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     known = given_constants(here.scope, call, flow) if asked or leaving else {}
     names = {name for test in (*leaving, *(test for test, _ in asked)) for name in names_in(test)}
     for flag in flow.index.bound(names, here.scope) if known else ():
-        holds = holds_with(flag.value, known) if flag.value is not None and flag.item is None else None
+        value = flag.value if flag.item is None else None
+        if isinstance(value, cst.Call):
+            value = _taken_of_keywords(value, here.scope, call)
+        holds = holds_with(value, known) if value is not None else None
         if holds is not None and len(flow.index.bound([flag.target], here.scope)) == 1:
             known[flag.target] = holds  # `ddp = True if world_size else False`
     if any(holds_with(test, known) for test in leaving):
         return True
     return any(holds_with(test, known) is (not held) for test, held in asked)
+
+
+def _taken_of_keywords(taken: cst.Call, function: Scope, call: cst.Call) -> cst.BaseExpression | None:
+    """Return the constant that a function takes by its name out of its `**kwargs`: `kwargs.pop("ddp", False)`."""
+    star = function.node.params.star_kwarg if isinstance(function.node, cst.FunctionDef) else None
+    if star is None or method_name(taken) not in ("get", "pop") or dotted(receiver(taken)) != star.name.value:
+        return None
+    name, default = constant(argument(taken, "key", 0)), argument(taken, "default", 1)
+    named = (arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name)
+    value = next(named, default)
+    return None if constant(value) is SOMETHING else value
 
 
 def holds_under(test: cst.BaseExpression, call: cst.Call, flow: Flow) -> bool:

@@ -87,8 +87,10 @@ def find_loops(
     outside = [_around_batches(index, flow, loops) for loops in ways]
     within = [_before_repeats(index, flow, loops, sites) for loops in outside]
     for alone in (False, True):
-        within = [_within_repeats(flow, loops) for loops in within] if alone and not found else within
-        for loops in within if not found else []:
+        missing = all(flow.uncalled(statement) is not None for statement in found)
+        within = [_within_repeats(flow, loops) for loops in within] if alone and missing else within
+        left = [loops for loops in within if not found or _runs(index, flow, loops)] if missing else []
+        for loops in left:
             candidates = [site for s in loops if (site := sites[s]) is not None]
             candidates = _without_rounds(index, flow, _without_parts(index, flow, candidates, loops), loops)
             candidates = _without_steps(index, flow, candidates, loops)
@@ -139,6 +141,11 @@ def find_loops(
             one.leaving = _leaving(one, flow)
         loop.last_turns = last_turns(index, loop)
     return list(found.values())
+
+
+def _runs(index: Index, flow: Flow, loops: list[Statement]) -> bool:
+    """Whether a run comes to some loops, which step: else one that nothing is seen to call may be the training."""
+    return bool(loops) and flow.uncalled(loops[-1]) is None and _steps(index, flow, loops[-1])
 
 
 def _only_tries(index: Index, loop: Statement) -> bool:

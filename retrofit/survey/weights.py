@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 
 from retrofit.knowledge.kinds import LoadsModel, SendsAway, WritesPath
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.conditions import constant, rules_out, taken_in_turn
 from retrofit.survey.counters import is_number
 from retrofit.survey.flow import Flow
@@ -383,11 +384,43 @@ def _leaves_out(call: cst.Call, flow: Flow) -> bool:
         bases = flow.bases(kind) if kind is not None else []
         plain = {name for one in index.knowledge.of(LoadsModel) for name in one.plain}
         return plain.isdisjoint(map(index.qualified, bases))
-    inside = index.calls_in(index.statement(function.node))
-    inside += [one for scope in called_in(index, flow, index.statement(function.node)) for one in index.calls_of(scope)]
+    ways = list(_ways_by(call, function, flow))
     own = {*function.parameters[:1], *([function.holder.name] if function.holder is not None else [])}
-    builds = any(dotted(one.func) in own or method_name(one) in methods for one in inside)
-    return builds and all(method_name(one) != "load_state_dict" for one in inside)
+    builds = any(dotted(one.func) in own or method_name(one) in methods for one, _ in ways)
+    loading = [way for one, way in ways if method_name(one) == "load_state_dict"]
+    files = Holding(index.calls_to("torch.load"), flow)
+    filling = [way for one, way in ways if _fills(one, files)]
+    return builds and (not loading or any(all(_part(way, other) for other in loading) for way in filling))
+
+
+def _ways_by(call: cst.Call, function: Scope, flow: Flow) -> Iterator[tuple[cst.Call, tuple[Statement, ...]]]:
+    """Yield the calls that one of a function comes to, as far as the constants tell that are given, with how it does.
+
+    Each comes with its statement, and those that lead to it.
+    """
+    waiting: list[tuple[Scope, cst.Call, tuple[Statement, ...]]] = [(function, call, ())]
+    seen = {(function, call)}
+    while waiting:
+        scope, by, way = waiting.pop()
+        for one in flow.index.calls_of(scope):
+            here = flow.index.statement(one)
+            if rules_out(here, by, flow):
+                continue
+            yield one, (*way, here)
+            run = {(each, one) for each in (flow.called(one), *flow.overriding(one)) if each is not None} - seen
+            seen |= run
+            waiting += [(each, one, (*way, here)) for each, _ in run]
+
+
+def _fills(call: cst.Call, files: Holding) -> bool:
+    """Whether a call gives weights of a file to one layer or parameter of a model, which the helper does not see."""
+    copies = method_name(call) == "copy_" and any(files.holds_in_turn(arg.value) for arg in call.args[:1])
+    return copies or method_name(call) == "_load_from_state_dict"
+
+
+def _part(way: tuple[Statement, ...], other: tuple[Statement, ...]) -> bool:
+    """Whether a run that goes one way does not go another."""
+    return any(exclude_each_other(here, there) for here in way for there in other)
 
 
 def _loading_anew(origins: set[Origin], flow: Flow) -> Iterator[tuple[cst.Call, Statement]]:

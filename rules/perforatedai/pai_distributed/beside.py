@@ -12,12 +12,11 @@ from itertools import chain
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 
 from .near import _pai_near
 from .place import _pai_place
-from .process import _pai, _pai_fail, _pai_grouped, _pai_rank, _pai_say
+from .process import _pai, _pai_fail, _pai_rank, _pai_ranks, _pai_say
 from .wrapping import _pai_unwrap
 
 _pai_begin_optimizer = torch.optim.Optimizer.__init__
@@ -186,17 +185,29 @@ def _pai_read_of_rank() -> None:
 
     A process group may begin after what the round begins with was read.
     """
-    path, ranks = _pai_path_of_beside(_pai.beside_number), dist.get_world_size() if _pai_grouped() else 1
+    path = _pai_path_of_beside(_pai.beside_number)
     if os.path.exists(own := _pai_path_of_rank(path)) and _pai_rank():
         _pai.beside = torch.load(own)
-    pattern = re.compile(rf"beside_({_pai.beside_number}|best)_rank(\d+)\.pt")
-    known = [match.groups() for name in os.listdir(os.path.dirname(path)) if (match := pattern.fullmatch(name))]
-    had = {int(rank) for number, rank in known if number != "best"}
-    if known and had != {*range(1, ranks)}:
+    had = _pai_ranks_of(path)
+    if had or _pai_ranks_of(os.path.join(os.path.dirname(path), "beside_best.pt")):
+        _pai_tell_other_ranks(had)
+
+
+def _pai_ranks_of(path: str) -> set[int]:
+    """The ranks that have something of their own, of what rank 0 has in a file."""
+    folder, name = os.path.split(path)
+    pattern = re.compile(re.escape(name.removesuffix(".pt")) + r"_rank(\d+)\.pt")
+    return {int(match[1]) for one in os.listdir(folder) if (match := pattern.fullmatch(one))}
+
+
+def _pai_tell_other_ranks(had: set[int]) -> None:
+    """Say where others than these ranks, and rank 0, are there now."""
+    if had != {*range(1, _pai_ranks())}:
         _pai_say(
             "Each rank trains something of its own beside the model, as a network that no wrapper keeps equal, and "
-            f"rank {', '.join(map(str, sorted({0, *had})))} had some, where there are {ranks} ranks now: one that "
-            "had none begins with rank 0's, and what another had is left out. Start as many processes as before"
+            f"rank {', '.join(map(str, sorted({0, *had})))} had some, where there are {_pai_ranks()} ranks now: one "
+            "that had none begins with rank 0's, and what another had is left out. Start as many processes as before, "
+            "unless rank 0's is meant"
         )
 
 

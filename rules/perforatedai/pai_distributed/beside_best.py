@@ -21,8 +21,10 @@ from .beside import (
     _pai_outermost,
     _pai_path_of_beside,
     _pai_path_of_rank,
+    _pai_ranks_of,
     _pai_save_beside,
     _pai_shape,
+    _pai_tell_other_ranks,
 )
 from .left import _pai_save_left
 from .near import _pai_near
@@ -174,12 +176,15 @@ def _pai_take(module: torch.nn.Module, state: dict[str, torch.Tensor]) -> bool:
 
 
 def _pai_load_modules_beside(modules: tuple[torch.nn.Module, ...], folder: str) -> None:
-    """Give modules of another script what was trained beside the model.
+    """Give modules of another script what was trained beside the model: by this rank, where it has its own.
 
     Raises:
         ValueError: there is nothing that fits one of them.
     """
     path = _pai_best_beside(folder)
+    if modules and (others := _pai_ranks_of(path)):
+        _pai_tell_other_ranks(others)
+    path = _pai_own_or(path, path)
     kept = torch.load(path, map_location="cpu")["modules"] if os.path.exists(path) else []
     for module in modules:
         fitting = next((number for number, state in enumerate(kept) if _pai_take(module, state)), None)

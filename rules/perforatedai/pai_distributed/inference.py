@@ -33,7 +33,8 @@ def load_final_model(model: torch.nn.Module, folder: str, *beside: torch.nn.Modu
     Args:
         model: as training builds it, before it is perforated or wrapped.
         folder: the folder that training has saved in.
-        beside: modules that were trained beside the model, such as a head: each gets its weights of the best score.
+        beside: modules that were trained beside the model, such as a head: each gets its weights of the best score,
+            those of this rank where each had its own.
 
     Returns:
         The model, on the device where it was, in evaluation mode.

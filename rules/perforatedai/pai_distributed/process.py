@@ -98,6 +98,10 @@ def _pai_rank() -> int:
     return dist.get_rank() if _pai_grouped() else int(os.environ.get("RANK", "0"))
 
 
+def _pai_ranks() -> int:
+    return dist.get_world_size() if _pai_grouped() else int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def _pai_publish_rank() -> None:
     """Set RANK, by which the library decides who writes files, also in a spawned process, which has none."""
     if _pai_grouped():
