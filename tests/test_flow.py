@@ -8,6 +8,7 @@ from typing import Any
 import libcst as cst
 import pytest
 
+from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.origins import Origin
@@ -29,6 +30,23 @@ def test_helpers_that_call_helpers_are_followed_once_each(monkeypatch: pytest.Mo
     monkeypatch.setattr(Flow, "_trace", counted)
     flow = Flow(index)
     assert [index.source.code(o.node) for o in flow.origins(cst.Name("model"), index.scope)] == ["Net()"]
+    assert steps < 1000
+
+
+def test_a_condition_is_worked_out_without_a_walk_through_all_assignments(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"flag{n} = {n % 2}\nif flag{n}:\n    call{n}()\n" for n in range(100)]
+    index = Index(source_of("".join(lines)))
+    flow, steps = Flow(index), 0
+    asked = Flow.variable
+
+    def counted(self: Flow, name: str, scope: Scope) -> tuple[Scope, str]:
+        nonlocal steps
+        steps += 1
+        return asked(self, name, scope)
+
+    monkeypatch.setattr(Flow, "variable", counted)
+    defaults = Defaults(index, flow)
+    assert [defaults.leave_out(call) for call in index.calls] == [True, False] * 50
     assert steps < 1000
 
 

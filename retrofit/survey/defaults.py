@@ -221,8 +221,8 @@ class Defaults:
             return []
         if variable[1] in variable[0].parameters:
             return self._passed(*variable, seen | {variable})
-        sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]
-        sources += given_elsewhere(self._flow, name, scope) if self._known else []
+        sources = self._flow.bindings_of(variable)
+        sources = [*sources, *given_elsewhere(self._flow, name, scope)] if self._known else sources
         holder, _, last = name.rpartition(".")
         option = self._given_by_default(holder, last, scope) if holder else []
         if holder not in ("", "self") and last in self._settings:
@@ -249,7 +249,7 @@ class Defaults:
     def _given_by_default(self, holder: str, option: str, scope: Scope) -> list[_Values]:
         """Return the defaults of an option, and None where code may set it by a string, as what a file says."""
         found = [*self._options.get(option, [])]
-        given = [self._flow.deep_origins(held, here) for held, here in set_by_name(self._index, option) if found]
+        given = [self._flow.deep_origins(held, here) for held, here in set_by_name(self._flow, option) if found]
         made = self._flow.deep_origins(cst.parse_expression(holder), scope) if given else set()
         return found if all(made.isdisjoint(one) for one in given) else [*found, None]
 

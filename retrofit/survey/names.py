@@ -14,7 +14,7 @@ from retrofit.survey.configured import configured
 from retrofit.survey.displays import chosen_of
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import attribute_asked, dotted, last_name
-from retrofit.survey.scopes import Scope
+from retrofit.survey.scopes import Binding, Scope
 
 Variable = tuple[Scope, str]
 
@@ -66,8 +66,10 @@ class Names:
         #: Methods that are read as attributes, or set as such.
         self._properties = {s for s in index.scopes if decorators(s) & {"property", "cached_property", "setter"}}
         self._sources: dict[Variable, list[Source]] = defaultdict(list)
+        self._bindings: dict[Variable, list[Binding]] = defaultdict(list)
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
+            self._bindings[variable].append(binding)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
 
     def variable(self, name: str, scope: Scope) -> Variable:
@@ -93,6 +95,10 @@ class Names:
     def sources(self, variable: Variable) -> list[Source]:
         """Return every value that ``variable`` is given anywhere."""
         return self._sources.get(variable, [])
+
+    def bindings_of(self, variable: Variable) -> list[Binding]:
+        """Return the assignments that give ``variable`` a value, in the order of the files."""
+        return self._bindings.get(variable, [])
 
     def defined(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
         """Return the local function or class that a name means in ``scope``, or that settings name for a call of it."""

@@ -166,7 +166,7 @@ class _Loaded:
         """
         index, flow = self._index, self._flow
         restored = {flow.variable(name, loop.scope) for loop, names in counters.items() for name in names}
-        copied = [b for b in index.bindings if flow.variable(b.target, b.statement.scope) in restored]
+        copied = [b for variable in restored for b in flow.bindings_of(variable)]
         restored |= {
             flow.variable(name, b.statement.scope) for b in copied if (name := dotted(b.value)) not in (None, "None")
         }
@@ -275,9 +275,7 @@ class _Loaded:
                 continue
             attributes = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
             alone = [*attributes, *(name for name in names if _alone_gives(index, name, here))]
-            counted = [
-                loop for name in alone for loop in self._loops if _counts_to_the_end(index, flow, name, here, loop)
-            ]
+            counted = [loop for name in alone for loop in self._loops if _counts_to_the_end(flow, name, here, loop)]
             for loop in counted:
                 loop.resumed += [name for name in alone if name not in loop.resumed]
             if not counted:
@@ -538,11 +536,10 @@ def _is_of_class(flow: Flow, name: str, scope: Scope) -> bool:
     return "." in name and flow.member(name, scope)[0].kind == "class"
 
 
-def _counts_to_the_end(index: Index, flow: Flow, name: str, here: Statement, loop: EpochLoop) -> bool:
+def _counts_to_the_end(flow: Flow, name: str, here: Statement, loop: EpochLoop) -> bool:
     """Whether what a statement begins is a counter, which an epoch loop knows by the same name."""
     meant = flow.variable(name, here.scope)
-    bound = [b for b in index.bindings if flow.variable(b.target, b.statement.scope) == meant]
-    return flow.variable(name, loop.scope) == meant and any(map(increments, bound))
+    return flow.variable(name, loop.scope) == meant and any(map(increments, flow.bindings_of(meant)))
 
 
 def _that_decide(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import libcst as cst
 
@@ -29,7 +30,7 @@ def given_elsewhere(flow: Flow, name: str, scope: Scope) -> list[Binding]:
 
 def is_set_by_name(flow: Flow, attribute: str, holder: Scope) -> bool:
     """Whether objects of a class of the project, the last of its bases, may get an attribute by a string."""
-    found = set_by_name(flow.index, attribute)
+    found = set_by_name(flow, attribute)
     return any(holder in _classes_of(flow, dotted(held) or "", scope) for held, scope in found)
 
 
@@ -73,12 +74,20 @@ def calls_by_name(
             yield call, whole, None, call.args[0].value
 
 
-def set_by_name(index: Index, attribute: str) -> Iterator[tuple[cst.BaseExpression, Scope]]:
-    """Yield the objects that may get an attribute by a string."""
+def set_by_name(flow: Flow, attribute: str) -> list[tuple[cst.BaseExpression, Scope]]:
+    """Return the objects that may get an attribute by a string."""
+    return [(held, scope) for held, scope, name in _set_by_names(flow) if name in (None, attribute)]
+
+
+@lru_cache(maxsize=1)  # as it is asked for each attribute
+def _set_by_names(flow: Flow) -> list[tuple[cst.BaseExpression, Scope, str | bytes | None]]:
+    """Return the objects that may get attributes by strings, each with the name that is written down, None for any."""
+    index, found = flow.index, list[tuple[cst.BaseExpression, Scope, str | bytes | None]]()
     for call, held, name, _ in calls_by_name(index):
-        if not (isinstance(name, cst.SimpleString) and name.evaluated_value != attribute):
-            yield held, index.scope_of(call)
+        written = name.evaluated_value if isinstance(name, cst.SimpleString) else None
+        found.append((held, index.scope_of(call), written))
     for binding in (*index.bindings, *index.items):
-        whole, found, rest = binding.target.partition(".__dict__")
-        if found and rest[:1] in ("", "["):
-            yield cst.parse_expression(whole), binding.statement.scope
+        whole, by_dict, rest = binding.target.partition(".__dict__")
+        if by_dict and rest[:1] in ("", "["):
+            found.append((cst.parse_expression(whole), binding.statement.scope, None))
+    return found
