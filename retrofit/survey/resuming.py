@@ -275,9 +275,7 @@ class _Loaded:
                 continue
             attributes = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
             alone = [*attributes, *(name for name in names if _alone_gives(index, name, here))]
-            counted = [
-                loop for name in alone for loop in self._loops if _counts_to_the_end(flow, name, here, loop)
-            ]
+            counted = [loop for name in alone for loop in self._loops if _counts_to_the_end(flow, name, here, loop)]
             for loop in counted:
                 loop.resumed += [name for name in alone if name not in loop.resumed]
             if not counted:
