@@ -626,3 +626,29 @@ def test_what_is_compared_in_several_phases_is_asked_about(tmp_path: Path) -> No
     text = code(DP_OF_PHASES).replace("FUNCTIONS", function).replace("    EPOCH\n", indent(TO_THE_TEST, "    "))
     (question,) = plan_of(tmp_path, text).questions
     assert "`acc` is made anew in each turn of `for phase in ['train', 'dev', 'test']:`" in question.message
+
+
+SAVES = "if acc > best_acc:\n    best_acc = acc\n    torch.save(model.state_dict(), 'best.pt')\n"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "handed"),
+    [
+        pytest.param("if args.save:\n    SAVES", "\n    return acc\n", id="an option"),
+        pytest.param("if epoch > 3:\n    SAVES", "\n    return acc\n", id="later epochs"),
+        pytest.param(
+            "if phase == 'dev':\n    if args.save:\n        SAVES",
+            "\n        pai_distributed.note_score(acc)\n",
+            id="an option within",
+        ),
+    ],
+)
+def test_what_is_the_same_in_all_phases_keeps_no_score_back(tmp_path: Path, chosen: str, handed: str) -> None:
+    """A training without that option, or its first epochs, would have no score at all."""
+    saves = chosen.replace("SAVES", indent(SAVES, "        " if "phase" in chosen else "    ").strip())
+    function = "best_acc = 0\ndef finish(phase, epoch, right, count):\n    global best_acc\n    acc = right / count\n"
+    text = code(DP_OF_PHASES).replace("FUNCTIONS", f"{function}{indent(saves, '    ')}")
+    text = text.replace("    EPOCH\n", indent(TO_THE_TEST.replace("finish(phase, ", "finish(phase, epoch, "), "    "))
+    plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    assert handed in rewritten(plan)
