@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 
 import libcst as cst
@@ -103,6 +105,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if by_batch and Making(index, flow, loop).of(candidate.node, candidate.call) == TRAINED:
         return None
     passing = turns_begun_by(index, turns[-1] if turns else loop.statement)
+    way = _before_continuing(index, flow, way, here, passing)
     inside = [part for part in passing if way.guard in part.path and part.order > way.block.order]
     inside = [part for part in inside if way.ranks != "all" or not exclude_each_other(part, way.block)]
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
@@ -359,6 +362,22 @@ def _take_in_branches(score: Score, choice: cst.CSTNode | None, takers: list[Sta
         score.earlier = [replace(score, anchors={"made": one.node}) for one in others]
 
 
+def _before_continuing(index: Index, flow: Flow, way: Way, here: Statement, passing: list[Statement]) -> Way:
+    """Return a way under no condition whose block ends before a `continue` of all ranks in the `with` that it was."""
+    every = [part for part in passing if way.guard is None and left_by_some(index, flow, here, [part]) is None]
+    return replace(way, block=_within(way.block, here, lambda later: any(later in part.path for part in every)))
+
+
+def _within(block: Statement, here: Statement, leaving: Callable[[Statement], bool]) -> Statement:
+    """Return a block, or what a `with` that it is holds around a place, where something behind that place may leave."""
+    while isinstance(block.node, cst.With) and block in here.path[:-1]:
+        inner = here.path[here.path.index(block) + 1 :]
+        if not any(leaving(later) for part in inner for later in part.following):
+            break
+        block = inner[0]
+    return block
+
+
 def _choice_that_parts(index: Index, here: Statement, makers: list[Statement], name: str) -> cst.CSTNode | None:
     """Return the choice that gives a name its value on some ways only, None where all ways do.
 
@@ -441,11 +460,7 @@ def _last_that_makes(index: Index, block: Statement, here: Statement, begun: Sta
     """
     if isinstance(block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine) and begun is None:
         return here
-    while isinstance(block.node, cst.With) and block in here.path[:-1]:
-        inner = here.path[here.path.index(block) + 1 :]
-        if not any(_leaves(index, later) for part in inner for later in part.following):
-            break
-        block = inner[0]
+    block = _within(block, here, partial(_leaves, index))
     leaving = next((later for later in block.following if later is begun or _leaves(index, later)), None)
     return leaving.siblings[leaving.index - 1] if leaving is not None else block.siblings[-1]
 
