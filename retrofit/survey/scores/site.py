@@ -534,8 +534,29 @@ def _in_other_branches(
         or any(given_in(index, flow, loop.statement, running, name) for name in read_in(index, test))
         for choice, test in ifs
     )
-    alike = all(any(made_alike(index, loop, one, known) for known in reaching) for one in others)
+    alike = all(
+        any(
+            made_alike(index, loop, one, known) and _made_there(index, choice, one) == _made_there(index, choice, known)
+            for known in reaching
+        )
+        for one, choice in zip(others, choices, strict=True)
+    )
     return others if settled and alike else []
+
+
+def _made_there(index: Index, choice: Statement | None, place: Statement) -> list[str]:
+    """Return the code by which a branch gives its values to what a statement in it reads, as the loader of its batches.
+
+    A number of hits and one of rows, of which each branch makes the same ratio, may be those of a training in one.
+    """
+    early = [one for one in index.statements if choice in one.path[:-1] and one.order < place.order]
+    needed, found = {*names_in(place.node)}, list[str]()
+    for one in [early for early in reversed(early) if not exclude_each_other(early, place)]:
+        given = {b.target.partition("[")[0] for b in index.bound_in(one) if b.statement is one}
+        if any(name == part or name.startswith(f"{part}.") for part in given for name in needed):
+            found.append(head(index, one) if isinstance(one.node, cst.For) else index.source.code(one.node).strip())
+            needed |= {*names_in(one.node.iter if isinstance(one.node, cst.For) else one.node)}
+    return found
 
 
 def _choice_that_reads(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> Statement | None:
