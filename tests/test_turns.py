@@ -621,8 +621,9 @@ def test_what_is_compared_in_one_phase_counts_for_that_phase(tmp_path: Path, sco
     assert "report_validation_score(pai_distributed.noted_score(), model)" in changed
 
 
-def test_what_is_compared_in_several_phases_is_asked_about(tmp_path: Path) -> None:
-    function = OF_A_PHASE.replace("CHOSEN", "phase != 'train'").replace("SCORE", "acc")
+@pytest.mark.parametrize("chosen", ["phase != 'train'", "phase == 'train':\n        print(acc)\n    else"])
+def test_what_is_compared_in_several_phases_is_asked_about(tmp_path: Path, chosen: str) -> None:
+    function = OF_A_PHASE.replace("CHOSEN", chosen).replace("SCORE", "acc")
     text = code(DP_OF_PHASES).replace("FUNCTIONS", function).replace("    EPOCH\n", indent(TO_THE_TEST, "    "))
     (question,) = plan_of(tmp_path, text).questions
     assert "`acc` is made anew in each turn of `for phase in ['train', 'dev', 'test']:`" in question.message

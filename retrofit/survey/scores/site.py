@@ -32,6 +32,7 @@ from retrofit.survey.nodes import (
     wholes_of,
 )
 from retrofit.survey.order import may_lack_value, runs_always
+from retrofit.survey.reaching import conditions
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.again import made_alike
 from retrofit.survey.scores.begun import begins_again
@@ -415,8 +416,9 @@ def _is_of_a_turn(flow: Flow, way: Way, kept: KeptScore | None, candidate: Candi
     if kept is None or not kept.noted or call is None or candidate.inner or not isinstance(turns, cst.For):
         return False
     counted, function = {*names_in(turns.target)}, flow.index.scope_of(candidate.node)
-    for test in tests_around(kept.statement):
-        picks = isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, (cst.Equal, cst.Is))
+    for test, holds in conditions(flow.index, kept.node):
+        one = (cst.Equal, cst.Is) if holds else (cst.NotEqual, cst.IsNot)  # what any of the others is may be of several
+        picks = isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, one)
         for name in names_in(test) if picks else ():
             given = argument_of(function, call, name) if name in function.parameters else None
             if given is not None and not counted.isdisjoint(names_in(given)):
