@@ -99,6 +99,19 @@ def test_what_a_choice_turns_round_is_the_score_though_its_direction_is_asked_ab
     assert [(score.expression, score.direction) for score in found] == [("b", "")]
 
 
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param("value if args.up else -value", id="in one"),
+        pytest.param("value\n        if args.down:\n            score = -value", id="in two"),
+    ],
+)
+def test_what_a_choice_turns_round_whenever_it_is_called_is_compared_in_one_direction(taken: str) -> None:
+    stops = code(STOPPING).replace("TAKEN", taken)
+    found = survey_of(script("b = validate(model)\nearly_stopping(b, model)", stops)).scores
+    assert [(score.expression, score.direction) for score in found] == [("score", "max")]
+
+
 def test_what_a_worse_score_leaves_undone_is_done_by_a_better_one() -> None:
     both = "a, b = validate(model)\nif a < low:\n    low = a\n"
     epoch = f"{both}if b <= best:\n    continue\nbest = b\ntorch.save(model, path)"

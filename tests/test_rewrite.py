@@ -807,6 +807,39 @@ def test_a_score_is_taken_in_each_branch_of_which_a_training_has_one(
     assert new.count("pai_score = acc\n") == taken
 
 
+#: Each branch makes the same ratio of what it has.
+BRANCHES_OF_ONE_RATIO = """\
+        if args.ddp:
+            FIRST
+            acc = right / count
+        else:
+            loader, right = held_out, 0
+            for x in loader:
+                right += hits(x)
+            acc = right / count
+            if acc > best_acc:
+                best_acc = acc
+"""
+AS_THERE = "loader, right = held_out, 0\n            for x in loader:\n                right += hits(x)"
+
+
+@pytest.mark.parametrize(
+    ("first", "chosen"),
+    [
+        pytest.param(AS_THERE, 0, id="of the same"),
+        pytest.param("right = known", 1, id="of what is there"),
+        pytest.param(AS_THERE.replace("held_out", "rows"), 1, id="of other batches"),
+        pytest.param(AS_THERE.replace("in loader", "in rows"), 1, id="of a loop over others"),
+    ],
+)
+def test_a_score_is_taken_in_no_branch_that_makes_it_of_something_else(tmp_path: Path, first: str, chosen: int) -> None:
+    """It may be that of the training."""
+    before, _, after = BASE.partition("        acc = validate(model)\n")
+    end = after.partition('print("best", acc)\n')[2]
+    new = rewritten(plan_of(tmp_path, f"{before}{BRANCHES_OF_ONE_RATIO.replace('FIRST', first)}{end}"))
+    assert new.count("pai_score = acc\n") == chosen
+
+
 @pytest.mark.parametrize(
     ("choice", "taken"),
     [

@@ -5317,6 +5317,17 @@ def test_a_hint_that_its_function_returns_is_told_by_what_takes_it(
             id="before a continue under a condition",
         ),
         pytest.param(
+            "with group:\n    acc = validate(model)\n    best = max(best, acc)\n    if x:\n        continue\nlog()",
+            "best = max(best, acc)",
+            id="before a continue within a with",
+        ),
+        pytest.param(
+            "with group:\n    with other:\n        acc = validate(model)\n    if acc <= best:\n        continue\n"
+            "    best = acc\nstop(acc)",
+            "with other:\n            acc = validate(model)",
+            id="behind a with, before a continue within another",
+        ),
+        pytest.param(
             ACC + "best = max(best, acc)\nif rank != 0:\n    continue\nsave()",
             "save()",
             id="where some ranks continue, and at the end",

@@ -621,8 +621,9 @@ def test_what_is_compared_in_one_phase_counts_for_that_phase(tmp_path: Path, sco
     assert "report_validation_score(pai_distributed.noted_score(), model)" in changed
 
 
-def test_what_is_compared_in_several_phases_is_asked_about(tmp_path: Path) -> None:
-    function = OF_A_PHASE.replace("CHOSEN", "phase != 'train'").replace("SCORE", "acc")
+@pytest.mark.parametrize("chosen", ["phase != 'train'", "phase == 'train':\n        print(acc)\n    else"])
+def test_what_is_compared_in_several_phases_is_asked_about(tmp_path: Path, chosen: str) -> None:
+    function = OF_A_PHASE.replace("CHOSEN", chosen).replace("SCORE", "acc")
     text = code(DP_OF_PHASES).replace("FUNCTIONS", function).replace("    EPOCH\n", indent(TO_THE_TEST, "    "))
     (question,) = plan_of(tmp_path, text).questions
     assert "`acc` is made anew in each turn of `for phase in ['train', 'dev', 'test']:`" in question.message
@@ -696,3 +697,29 @@ def test_an_item_that_one_turn_fills_is_taken_of_that_turn(
     changed = rewritten(plan_of(tmp_path, script(epoch, "best = 0"), Options(metric=metric, mode="max")))
     assert f"\n    pai_distributed.report_validation_score({handed}, model)\n" in changed
     assert taken.format(" " * 12) in changed
+
+
+SAVES = "if acc > best_acc:\n    best_acc = acc\n    torch.save(model.state_dict(), 'best.pt')\n"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "handed"),
+    [
+        pytest.param("if args.save:\n    SAVES", "\n    return acc\n", id="an option"),
+        pytest.param("if epoch > 3:\n    SAVES", "\n    return acc\n", id="later epochs"),
+        pytest.param(
+            "if phase == 'dev':\n    if args.save:\n        SAVES",
+            "\n        pai_distributed.note_score(acc)\n",
+            id="an option within",
+        ),
+    ],
+)
+def test_what_is_the_same_in_all_phases_keeps_no_score_back(tmp_path: Path, chosen: str, handed: str) -> None:
+    """A training without that option, or its first epochs, would have no score at all."""
+    saves = chosen.replace("SAVES", indent(SAVES, "        " if "phase" in chosen else "    ").strip())
+    function = "best_acc = 0\ndef finish(phase, epoch, right, count):\n    global best_acc\n    acc = right / count\n"
+    text = code(DP_OF_PHASES).replace("FUNCTIONS", f"{function}{indent(saves, '    ')}")
+    text = text.replace("    EPOCH\n", indent(TO_THE_TEST.replace("finish(phase, ", "finish(phase, epoch, "), "    "))
+    plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
+    assert plan.questions == []
+    assert handed in rewritten(plan)

@@ -97,10 +97,7 @@ def _of_self(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) ->
         return None
     if makers[0].scope.enclosing_class is not here.enclosing_class:
         return None
-    node = makers[0].scope.node
-    assert isinstance(node, cst.FunctionDef)
-    leaving = [index.statement(one) for one, scope in index.returns if scope is makers[0].scope]
-    always = makers[0] in index.statements_in(node.body) and all(one.order > makers[0].order for one in leaving)
+    always = _is_reached(index, makers[0].scope, makers[0])
     return replace(candidate, node=cst.parse_expression(name), made=index.statement(calls[0])) if always else None
 
 
@@ -133,7 +130,8 @@ def _passed_in(
 def _before_turning(index: Index, function: Scope, candidate: Candidate) -> Candidate:
     """Return the parameter that a function takes for its score as it is, or turned round: `score = -val_loss`.
 
-    Where it does either by a choice, which of them is better is not told.
+    Where it does either by a choice, which of them is better is not told: then it is what the function makes of it,
+    unless that may leave before.
     """
     bound = index.bound([root_of(candidate.node)], function) if isinstance(candidate.node, cst.Name) else []
     made = [way for one in bound for way in _either(one.value) if way is not None]
@@ -143,9 +141,18 @@ def _before_turning(index: Index, function: Scope, candidate: Candidate) -> Cand
     if len(given) != len(made) or len(names) != 1 or names.isdisjoint(function.parameters):
         return candidate
     direction = candidate.direction
+    if 0 < len(turned) < len(made) and _is_reached(index, function, meeting([one.statement for one in bound])):
+        return candidate
     if turned:
         direction = {"max": "min", "min": "max"}.get(direction, "") if len(turned) == len(made) else ""
     return replace(candidate, node=given[0], direction=direction, holder="" if turned else candidate.holder)
+
+
+def _is_reached(index: Index, function: Scope, here: Statement | None) -> bool:
+    """Whether a function comes to a statement whenever it is called."""
+    leaving = [index.statement(one) for one, scope in index.returns if scope is function]
+    direct = here is not None and len(here.path) == len(index.statement(function.node).path) + 1
+    return here is not None and direct and all(one.order > here.order for one in leaving)
 
 
 def _either(value: cst.BaseExpression | None) -> list[cst.BaseExpression | None]:
@@ -255,13 +262,36 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
 def _compared_in(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, made: Statement) -> Statement | None:
     """Return where a function compares a score with its best in some of the turns that call it, as `if phase == "dev":`
 
-    It makes one in each of them, but what an epoch is judged by is that one. None where it compares each that it makes.
+    It makes one in each of them, but what an epoch is judged by is that one. None where it compares each that it makes,
+    or an option says whether it does.
     """
-    here = index.statement(candidate.node)
-    if candidate.keeper is not here.scope or not _turns_around(index, loop, candidate):
+    here, turns = index.statement(candidate.node), _turns_around(index, loop, candidate)
+    if candidate.keeper is not here.scope or not turns:
         return None
-    tests = [part.node.test for part in here.path[:-1] if part not in made.path and isinstance(part.node, cst.If)]
-    return here if any(not by_rank(index, flow, test, here) for test in tests) else None
+    picked = [
+        below
+        for part, below in itertools.pairwise(here.path)
+        if isinstance(part.node, cst.If) and part not in made.path and not by_rank(index, flow, part.node.test, here)
+        if _differs(flow, part.node.test, candidate, turns)
+    ]
+    return picked[-1] if picked else None
+
+
+def _differs(flow: Flow, test: cst.BaseExpression, candidate: Candidate, turns: list[Statement]) -> bool:
+    """Whether a function asks for something that turns around its call give, as a phase: an option is for them all."""
+    bound = [b for b in flow.index.bindings if not set(turns).isdisjoint(b.statement.path)]
+    given, scope = {flow.member(b.target, b.statement.scope) for b in bound}, flow.index.scope_of(candidate.node)
+    waiting = [flow.member(name, scope) for name in names_in(test) if name != root_of(candidate.node)]
+    seen = set(waiting)
+    while waiting:
+        variable = waiting.pop()
+        if variable in given:
+            return True
+        told = [(one.value, one.scope) for one in flow.sources(variable) if one.value is not None]
+        more = {flow.member(name, where) for value, where in told for name in names_in(value)} - seen
+        seen |= more
+        waiting += more
+    return False
 
 
 def _turns_around(index: Index, loop: EpochLoop, candidate: Candidate) -> list[Statement]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import re
 import symtable
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 
 import libcst as cst
@@ -31,6 +33,7 @@ from retrofit.survey.nodes import (
     wholes_of,
 )
 from retrofit.survey.order import may_lack_value, runs_always
+from retrofit.survey.reaching import conditions
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.again import made_alike
 from retrofit.survey.scores.begun import begins_again
@@ -108,6 +111,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if by_batch and Making(index, flow, loop).of(candidate.node, candidate.call) == TRAINED:
         return None
     passing = turns_begun_by(index, turns[-1] if turns else loop.statement)
+    way = _before_continuing(index, flow, way, here, passing)
     inside = [part for part in passing if way.guard in part.path and part.order > way.block.order]
     inside = [part for part in inside if way.ranks != "all" or not exclude_each_other(part, way.block)]
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
@@ -392,6 +396,22 @@ def _take_in_branches(score: Score, choice: cst.CSTNode | None, takers: list[Sta
         score.earlier = [replace(score, anchors={"made": one.node}) for one in others]
 
 
+def _before_continuing(index: Index, flow: Flow, way: Way, here: Statement, passing: list[Statement]) -> Way:
+    """Return a way under no condition whose block ends before a `continue` of all ranks in the `with` that it was."""
+    every = [part for part in passing if way.guard is None and left_by_some(index, flow, here, [part]) is None]
+    return replace(way, block=_within(way.block, here, lambda later: any(later in part.path for part in every)))
+
+
+def _within(block: Statement, here: Statement, leaving: Callable[[Statement], bool]) -> Statement:
+    """Return a block, or what a `with` that it is holds around a place, where something behind that place may leave."""
+    while isinstance(block.node, cst.With) and block in here.path[:-1]:
+        inner = here.path[here.path.index(block) + 1 :]
+        if not any(leaving(later) for part in inner for later in part.following):
+            break
+        block = inner[0]
+    return block
+
+
 def _choice_that_parts(index: Index, here: Statement, makers: list[Statement], name: str) -> cst.CSTNode | None:
     """Return the choice that gives a name its value on some ways only, None where all ways do.
 
@@ -429,8 +449,9 @@ def _is_of_a_turn(flow: Flow, way: Way, kept: KeptScore | None, candidate: Candi
     if kept is None or not kept.noted or call is None or candidate.inner or not isinstance(turns, cst.For):
         return False
     counted, function = {*names_in(turns.target)}, flow.index.scope_of(candidate.node)
-    for test in tests_around(kept.statement):
-        picks = isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, (cst.Equal, cst.Is))
+    for test, holds in conditions(flow.index, kept.node):
+        one = (cst.Equal, cst.Is) if holds else (cst.NotEqual, cst.IsNot)  # what any of the others is may be of several
+        picks = isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, one)
         for name in names_in(test) if picks else ():
             given = argument_of(function, call, name) if name in function.parameters else None
             if given is not None and not counted.isdisjoint(names_in(given)):
@@ -474,11 +495,7 @@ def _last_that_makes(index: Index, block: Statement, here: Statement, begun: Sta
     """
     if isinstance(block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine) and begun is None:
         return here
-    while isinstance(block.node, cst.With) and block in here.path[:-1]:
-        inner = here.path[here.path.index(block) + 1 :]
-        if not any(_leaves(index, later) for part in inner for later in part.following):
-            break
-        block = inner[0]
+    block = _within(block, here, partial(_leaves, index))
     leaving = next((later for later in block.following if later is begun or _leaves(index, later)), None)
     return leaving.siblings[leaving.index - 1] if leaving is not None else block.siblings[-1]
 
@@ -552,8 +569,29 @@ def _in_other_branches(
         or any(given_in(index, flow, loop.statement, running, name) for name in read_in(index, test))
         for choice, test in ifs
     )
-    alike = all(any(made_alike(index, loop, one, known) for known in reaching) for one in others)
+    alike = all(
+        any(
+            made_alike(index, loop, one, known) and _made_there(index, choice, one) == _made_there(index, choice, known)
+            for known in reaching
+        )
+        for one, choice in zip(others, choices, strict=True)
+    )
     return others if settled and alike else []
+
+
+def _made_there(index: Index, choice: Statement | None, place: Statement) -> list[str]:
+    """Return the code by which a branch gives its values to what a statement in it reads, as the loader of its batches.
+
+    A number of hits and one of rows, of which each branch makes the same ratio, may be those of a training in one.
+    """
+    early = [one for one in index.statements if choice in one.path[:-1] and one.order < place.order]
+    needed, found = {*names_in(place.node)}, list[str]()
+    for one in [early for early in reversed(early) if not exclude_each_other(early, place)]:
+        given = {b.target.partition("[")[0] for b in index.bound_in(one) if b.statement is one}
+        if any(name == part or name.startswith(f"{part}.") for part in given for name in needed):
+            found.append(head(index, one) if isinstance(one.node, cst.For) else index.source.code(one.node).strip())
+            needed |= {*names_in(one.node.iter if isinstance(one.node, cst.For) else one.node)}
+    return found
 
 
 def _choice_that_reads(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> Statement | None:
