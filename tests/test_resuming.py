@@ -1310,6 +1310,15 @@ def test_weights_by_layers_that_another_model_loads_are_told(
     assert [text.splitlines()[note.line - 1][:26] for note in notes] == ["small.load_state_dict(torc"] * told
 
 
+@pytest.mark.parametrize("item", ["small", "other"])
+def test_of_several_items_that_are_saved_those_of_layers_are_told(tmp_path: Path, item: str) -> None:
+    before = "class Small(torch.nn.Module):\n    pass\nbest = 0\n"
+    saved = BY_LAYERS.replace("torch.save(state, ", "torch.save({'small': state, 'other': other.state_dict()}, ")
+    loaded = OF_LAYERS.replace('PATH.pt")', f'small.pt")["{item}"]').replace("MADE", "Small()")
+    plan = plan_of(tmp_path, script(saved.replace("WALK", "model.named_modules()"), before, loaded))
+    assert ["PAI116"] * (item == "small") == [note.code for note in plan.notes if "gets no dendrites" in note.message]
+
+
 @pytest.mark.parametrize(
     ("taken", "ended", "anew"),
     [

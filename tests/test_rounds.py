@@ -1219,8 +1219,9 @@ def test_a_script_that_waits_for_results_of_its_processes_ends_with_them(kind: s
             "in processes:\n        process.join", "in processes[::-1]:\n        process.join"
         ),
         "    torch.multiprocessing.spawn(main, args=(args,), nprocs=2)\n",
+        SPAWNED.replace("        process.join()", "        while process.is_alive():\n            pass"),
     ],
-    ids=["Process", "daemons, the last one first", "torch"],
+    ids=["Process", "daemons, the last one first", "torch", "looked at"],
 )
 def test_what_follows_the_processes_that_a_script_starts_runs_when_training_is_complete(
     started: str, tmp_path: Path

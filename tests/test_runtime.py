@@ -2518,6 +2518,8 @@ def test_unwrap(helper: ModuleType) -> None:
     assert helper._pai_unwrap(holding) is holding
     assert helper._pai_unwrap(torch.nn.DataParallel(compiled)) is holding
     assert helper._pai_unwrap(helper.without_wrapper(holding)) is holding
+    scripted: Any = torch.jit.script(model)
+    assert helper._pai_unwrap(scripted) is scripted
 
 
 def test_a_wrapper_of_the_scripts_own_is_taken_off_the_model(
@@ -2532,6 +2534,10 @@ def test_a_wrapper_of_the_scripts_own_is_taken_off_the_model(
     assert helper._pai_unwrap(own) is model
     assert helper._pai_unwrap(torch.nn.DataParallel(own)) is model
     assert helper._pai_unwrap(other) is other
+    plain: Any = SimpleNamespace(module=model)
+    assert helper._pai_unwrap(plain) is model
+    shown = type("Shown", (torch.nn.Module,), {"module": property(lambda _: model)})()
+    assert helper._pai_unwrap(shown) is model
     monkeypatch.setattr(helper._pai, "model", own)
     assert helper._pai_unwrap(torch.nn.DataParallel(own)) is own
 
@@ -4131,7 +4137,7 @@ def test_a_file_without_dendrites_is_asked_for_them_by_the_names_of_the_model(
 def test_the_dendrites_of_a_model_that_is_built_anew_are_of_its_precision(
     helper: ModuleType, perforate: Callable[..., Any], name: str
 ) -> None:
-    """Where parts of it differ in that, they stay as they were trained."""
+    """Where layers of it differ in that, those of each layer are of its own, as where norms stay float32."""
     import torch
 
     kind = getattr(torch, name)
@@ -4143,15 +4149,16 @@ def test_the_dendrites_of_a_model_that_is_built_anew_are_of_its_precision(
     whole, mixed = (torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)).to(kind) for _ in range(2))
     mixed[1].float()
     plain = {*whole.state_dict()}
-    for model, expected in ((whole, kind), (mixed, torch.float32)):
+    for model, last in ((whole, kind), (mixed, torch.float32)):
+        expected = {"0": kind, "1": last}
         model.load_state_dict(trained.state_dict())
         state, given = model.state_dict(), trained.state_dict()
         assert state.keys() == given.keys()
         assert state["0.weight"].dtype is kind
         names = [name for name in given if name not in plain and given[name].is_floating_point()]
         assert len(names) >= 4
-        assert all(torch.equal(state[name], given[name].to(expected)) for name in names)
-        assert {state[name].dtype for name in names} == {expected}
+        assert all(torch.equal(state[name], given[name].to(expected[name[0]])) for name in names)
+        assert all(state[name].dtype is expected[name[0]] for name in names)
 
 
 @pytest.mark.parametrize("initialize", [True, False])
@@ -4334,3 +4341,13 @@ def test_a_model_that_a_file_has_with_its_dendrites_is_told(
     with helper.one_rank_at_a_time(), pytest.raises(SystemExit, match="1"):
         helper.UPA.perforate_model(model, save_name="PAI", maximizing_score=True)
     assert re.search(r"\.py:\d+: the model has its dendrites already", capsys.readouterr().err)
+
+
+def test_what_a_script_builds_of_the_librarys_own_class_of_layers_has_no_dendrites_yet(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    """A PAISequential is in a model before that is perforated, so that dendrites are of all that it holds."""
+    import torch
+
+    model = perforate(helper.GPA.PAISequential([torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)]))
+    assert [layer.name for layer in helper._pai_layers(model)] == [".0"]

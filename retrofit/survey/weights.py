@@ -11,6 +11,7 @@ from retrofit.knowledge.kinds import LoadsModel, SendsAway, WritesPath
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.conditions import constant, rules_out, taken_in_turn
 from retrofit.survey.counters import is_number
+from retrofit.survey.displays import written
 from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
@@ -19,6 +20,7 @@ from retrofit.survey.nodes import (
     argument,
     dotted,
     is_choice,
+    key_of,
     last_name,
     mentions,
     method_name,
@@ -304,19 +306,20 @@ def find_other_loads(origins: set[Origin], flow: Flow) -> list[CallSite]:
     items = [b for b in index.items if not walks.isdisjoint(b.statement.path[:-1])]
     filled = {flow.variable(b.target.partition("[")[0], b.statement.scope) for b in items}
     saves = [(argument(one, "obj", 0), argument(one, "f", 1)) for one in index.calls_to("torch.save") if filled]
-    saved = [
-        path
-        for given, path in saves
-        if given is not None and path is not None
-        if any(flow.variable(name, index.scope_of(given)) in filled for name in names_in(given))
-    ]
+
+    def has_them(value: cst.CSTNode) -> bool:
+        return any(flow.variable(name, index.scope_of(value)) in filled for name in names_in(value))
+
+    saved = [(given, path) for given, path in saves if given is not None and path is not None and has_them(given)]
     for call, held in index.method_calls("load_state_dict") if saved else ():
         others, given = set(flow.origins(held, index.scope_of(call))), argument(call, "state_dict", 0)
         made = [flow.class_made(one.node) for one in others]
         if given is None or None in made or not made or of_model(held, origins, flow):
             continue
         read = [argument(one, "f", 0) for one in loads if Holding([one], flow).holds(given)]
-        same = any(path is not None and is_same(path, one, flow) for path in read for one in saved)
+        asked = key_of(given) or ""
+        taken = [path for one, path in saved if any(map(has_them, [*written(one, asked)] or [one]))]
+        same = any(path is not None and is_same(path, one, flow) for path in read for one in taken)
         if same and not _made_alike(others, origins, flow):
             found.append(CallSite(node=call, index=index))
     return found

@@ -18,7 +18,7 @@ from perforatedai import tracker_perforatedai as TPA
 from perforatedai import utils_perforatedai as UPA
 from torch.nn.parallel import DistributedDataParallel
 
-from .names import _pai_is_of_library
+from .names import _pai_is_layer
 from .near import _pai_near
 from .place import _pai_place, _pai_root
 from .process import (
@@ -221,7 +221,7 @@ def _pai_perforate_in_order(model: torch.nn.Module, *arguments: Any, **keywords:
     if isinstance(model, torch.nn.DataParallel):
         model.module = _pai_perforate_in_order(model.module, *arguments, **keywords)
         return model
-    if any(map(_pai_is_of_library, model.modules())):
+    if any(map(_pai_is_layer, model.modules())):  # a PAISequential of the script's own is none
         _pai_fail(
             f"{_pai_place()}: the model has its dendrites already, as one that this training has saved as a whole. "
             "Take that file away, and start again: the round goes on from the newest checkpoint of the library. Save "

@@ -25,7 +25,7 @@ from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file, _pai_path_of
 from .late import _pai_give_late
-from .layers import _pai_are_equal, own_named_parameters
+from .layers import _pai_are_equal, _pai_layers, own_named_parameters
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
 from .wrapping import _pai_unwrap
@@ -192,13 +192,14 @@ def _pai_grow_as_trained(module: torch.nn.Module, grown: bool, *, as_built: bool
         module.__dict__.update(copy.deepcopy(trained.__dict__, {id(trained): module}))
     if built is not None or (grown and fits):
         module.to(device).train(training)
-    tensors = [one for one in own.values() if isinstance(one, torch.Tensor)]
-    kinds = {one.dtype for one in tensors if one.is_floating_point()}
     for name, value in _pai_state_of(module, keep_vars=True).items() if grown and fits else ():
         if isinstance(held := own.get(name), torch.Tensor) and not is_lazy(held):
             value.data = held.data if as_built else held.data.copy_(value.data)
-        elif held is None and len(kinds) == 1 and isinstance(value, torch.Tensor) and value.is_floating_point():
-            value.data = value.data.to(*kinds)  # a dendrite's, built as the trained model's
+    for layer in _pai_layers(module) if grown and fits else ():  # a dendrite's are as the trained model's so far
+        kinds = {one.dtype for one in layer.main_module.parameters() if one.is_floating_point()}
+        parts = [part for name, part in layer._modules.items() if part is not None and name != "main_module"]
+        for part in parts if len(kinds) == 1 else ():
+            part.to(*kinds)
 
 
 def _pai_grow_as_filled(module: torch.nn.Module, _inputs: Any) -> None:

@@ -175,13 +175,26 @@ def _pai_set_device_alone(device: Any) -> None:
 
 torch.cuda.set_device = _pai_set_device_alone
 _pai_join = multiprocessing.process.BaseProcess.join
+_pai_is_alive = multiprocessing.process.BaseProcess.is_alive
 
 
 def _pai_join_and_follow(process: multiprocessing.process.BaseProcess, timeout: float | None = None) -> None:
-    """Wait for a process that the script has started, and leave as it has: what follows is for a complete training."""
     _pai_join(process, timeout)
+    _pai_follow_process(process)
+
+
+def _pai_look_and_follow(process: multiprocessing.process.BaseProcess) -> bool:
+    """Is a process alive? A script may ask so until it is not, and so wait for it."""
+    _pai_follow_process(process)
+    return _pai_is_alive(process)
+
+
+def _pai_follow_process(process: multiprocessing.process.BaseProcess) -> None:
+    """Leave as a process has that the script has started: what follows is for a complete training."""
     left = _pai_told()
-    if str(process._identity) not in left or process.is_alive() or _pai.left or not threading.main_thread().is_alive():
+    if str(process._identity) not in left or _pai_is_alive(process) or _pai.left:
+        return
+    if not threading.main_thread().is_alive():
         return
     for other in multiprocessing.active_children():
         if str(other._identity) in left:
@@ -196,6 +209,7 @@ def _pai_leave_with_those() -> NoReturn:
 
 
 multiprocessing.process.BaseProcess.join = _pai_join_and_follow  # type: ignore[method-assign]
+multiprocessing.process.BaseProcess.is_alive = _pai_look_and_follow  # type: ignore[method-assign]
 _pai_get = multiprocessing.queues.Queue.get
 _pai_get_simply = multiprocessing.queues.SimpleQueue.get
 

@@ -122,12 +122,13 @@ def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
     while True:
         if isinstance(model, (torch.nn.DataParallel, DistributedDataParallel, _PaiAlone)):
             model = model.module
-        elif "_orig_mod" in model._modules:  # by its class it would be known only once torch's compiler is imported
+        elif "_orig_mod" in getattr(model, "_modules", ()):  # its class is there once torch's compiler is imported
             model = model._modules["_orig_mod"]  # type: ignore[assignment]
         else:
             break
-    held, known = model._modules.get("module"), type(_pai.model)
-    inner = _pai_unwrap(held) if held is not None and type(model) is not known else model
+    known, held = type(_pai.model), getattr(model, "module", None)
+    wraps = isinstance(held, torch.nn.Module) and held is not model and type(model) is not known
+    inner = _pai_unwrap(held) if wraps else model
     return inner if type(inner) is known else model
 
 
