@@ -52,6 +52,7 @@ from retrofit.survey.scores.values import (
     code_of,
     deleted_later,
     is_dict,
+    names_around,
     of_one_turn,
     of_phases,
     root_of,
@@ -241,7 +242,11 @@ def _lacks_name(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
         return False  # it may have any name from there
     free = {one.get_name() for one in said} - made - vars(builtins).keys() - {"__name__", "__file__"}
     bound = set[str]().union(*(one.names for one in scope.searched))
-    return any(flow.index.imported(name, file.scope) is None for name in free - bound)
+    lacking = {name for name in free - bound if flow.index.imported(name, file.scope) is None}
+    reads = [one for one in flow.index.nodes_of(cst.Name) if one.value in lacking] if lacking else []
+    reads = [one for one in reads if flow.index.scope_of(one) is scope]
+    own = {one.value for one in reads if one.value not in names_around(flow.index, one)}
+    return bool(lacking - own)  # what the script reads there itself, it has by some means
 
 
 def _lacks_part(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:

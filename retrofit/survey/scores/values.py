@@ -273,7 +273,7 @@ def turn_that_fills(index: Index, loop: EpochLoop, expression: str) -> tuple[str
     to it, or no other one does; so is the last where no turn is passed over, or an epoch before may have filled it.
     """
     found: list[tuple[str, str, str]] = []
-    for part in way_to_root(cst.parse_expression(expression)):
+    for part in way_to_root(cst.parse_expression(f"({expression})")):  # it may give a name its value
         key = part.slice[0].slice if isinstance(part, cst.Subscript) and len(part.slice) == 1 else None
         if not isinstance(part, cst.Subscript) or not isinstance(key, cst.Index) or constant(key.value) is SOMETHING:
             continue
