@@ -5243,7 +5243,7 @@ def test_score_that_is_a_list_in_one_branch_is_told(other: str, listed: bool) ->
     (score,) = survey_of(script(epoch)).scores
     assert score.unfit == (("several values", "line 17") if listed else ("", ""))
     for metric in ("np.mean(acc)", "sum(acc) / 2"):
-        (own,) = survey_of(script(epoch), metric=metric).scores
+        (own,) = survey_of(script(epoch, "import numpy as np"), metric=metric).scores
         assert (own.known, own.unfit) == (True, ("", ""))
 
 

@@ -723,3 +723,39 @@ def test_what_is_the_same_in_all_phases_keeps_no_score_back(tmp_path: Path, chos
     plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
     assert plan.questions == []
     assert handed in rewritten(plan)
+
+
+OF_SPLITS = """
+metrics = {}
+for split in ["train", "val"]:
+    total = 0
+    for x, y in loaders[split]:
+        out = model(x)
+        if split == "train":
+            loss = criterion(out, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        total += accuracy(out, y)
+    if ASKED:
+        metrics[split] = total
+if metrics["val"] > best:
+    best = metrics["val"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        pytest.param("split == 'train' or epoch % 5 == 0", ["epoch % 5 == 0"], id="another turn's, or of some epochs"),
+        pytest.param("split == 'val' or epoch % 5 == 0", [], id="in any case"),
+        pytest.param("split != 'test' and epoch % 5 == 0", ["epoch % 5 == 0"], id="of some turns"),
+        pytest.param("epoch % 5 == 0", ["epoch % 5 == 0"], id="of some epochs"),
+    ],
+)
+def test_the_condition_of_a_score_is_that_of_its_own_turn(tmp_path: Path, condition: str, told: list[str]) -> None:
+    text = script(code(OF_SPLITS).replace("ASKED", condition), "best = 0")
+    text = text[: text.index("    for x, y in loader:")] + text[text.index("    metrics = {}") :]
+    notes = [note.message for note in plan_of(tmp_path, text, Options(mode="max")).notes]
+    found = [one.partition(" only if ")[2].partition(";")[0] for one in notes if "a score only if" in one]
+    assert found == told

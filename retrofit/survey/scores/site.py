@@ -13,7 +13,7 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
-from retrofit.survey.conditions import argument_of
+from retrofit.survey.conditions import argument_of, constant, holds_with
 from retrofit.survey.counters import counts_alike, given_in, increments, read_in
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
@@ -55,11 +55,13 @@ from retrofit.survey.scores.values import (
     code_of,
     deleted_later,
     is_dict,
+    names_around,
     of_one_turn,
     of_phases,
     root_of,
     tells_the_turn,
     turn_that_fills,
+    turned_within,
     whole_of,
     written_bare,
 )
@@ -198,17 +200,33 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         plain = not fills or isinstance(bare_of(candidate.node), cst.Name)
         there = [] if plain else [f"{name} is not None"]
         there += presence(flow, candidate.node, way.block, stand_ins)
-        _tell_turn(score, loop, [*makers, here], there)
+        _tell_turn(score, loop, there)
         score.present = pinned(score.present) if score.present else ""
     _take_in_branches(score, choice, takers)
     return score
 
 
-def _tell_turn(score: Score, loop: EpochLoop, makers: list[Statement], there: list[str]) -> None:
+def _tell_turn(score: Score, loop: EpochLoop, there: list[str]) -> None:
     """Say of a score in which turn of an inner loop it is made, if it is taken there, and by what it is there."""
-    of_turn, filled = turn_that_fills(score.index, loop, score.expression, makers)
-    score.of_turn = of_turn if score.guarded else ""
+    name, value, filled = turn_that_fills(score.index, loop, score.expression)
+    within = turned_within(score.index, loop, score.anchors["made"]) if score.guarded else []
+    taken_there = any(name in names_in(part.target) for part in within)
+    score.of_turn = f"{name} == {value}" if name and taken_there else ""
     score.present = " and ".join(dict.fromkeys(there or ([filled] if filled and not score.guarded else [])))
+    if name and score.condition:
+        left = _left_open(cst.parse_expression(score.condition), {name: constant(cst.parse_expression(value))})
+        score.condition = cst.Module([]).code_for_node(left) if left is not None else ""
+
+
+def _left_open(test: cst.BaseExpression, given: dict[str, object]) -> cst.BaseExpression | None:
+    """Return what is left of a condition where some names are told, None where it holds then."""
+    if holds_with(test, given):
+        return None
+    if isinstance(test, cst.BooleanOperation):
+        both = isinstance(test.operator, cst.And)
+        sides = [one for one in (test.left, test.right) if holds_with(one, given) is not both]
+        return _left_open(sides[0], given) if len(sides) == 1 else test
+    return test
 
 
 def lacks(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
@@ -228,7 +246,11 @@ def _lacks_name(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
         return False  # it may have any name from there
     free = {one.get_name() for one in said} - made - vars(builtins).keys() - {"__name__", "__file__"}
     bound = set[str]().union(*(one.names for one in scope.searched))
-    return any(flow.index.imported(name, file.scope) is None for name in free - bound)
+    lacking = {name for name in free - bound if flow.index.imported(name, file.scope) is None}
+    reads = [one for one in flow.index.nodes_of(cst.Name) if one.value in lacking] if lacking else []
+    reads = [one for one in reads if flow.index.scope_of(one) is scope]
+    own = {one.value for one in reads if one.value not in names_around(flow.index, one)}
+    return bool(lacking - own)  # what the script reads there itself, it has by some means
 
 
 def _lacks_part(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:

@@ -266,31 +266,31 @@ def of_one_turn(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> Call
     return write if pins else str
 
 
-def turn_that_fills(index: Index, loop: EpochLoop, expression: str, makers: list[Statement]) -> tuple[str, str]:
-    """Return the condition of the turn in which statements fill an item, and that by which the item is there.
+def turn_that_fills(index: Index, loop: EpochLoop, expression: str) -> tuple[str, str, str]:
+    """Return what an inner loop's variable is in the turn that fills an item, and by what the item is there.
 
-    That is `split == "val"` of `metrics["val"]`, where a loop fills `metrics[split]`. Both are "" where each turn comes
-    to it, or no other one does; so is the second where the items of an epoch before may be there.
+    That is `split`, `"val"` of `metrics["val"]`, where a loop fills `metrics[split]`. All are "" where each turn comes
+    to it, or no other one does; so is the last where no turn is passed over, or an epoch before may have filled it.
     """
-    found: list[tuple[str, str]] = []
-    for part in way_to_root(cst.parse_expression(expression)):
+    found: list[tuple[str, str, str]] = []
+    for part in way_to_root(cst.parse_expression(f"({expression})")):  # it may give a name its value
         key = part.slice[0].slice if isinstance(part, cst.Subscript) and len(part.slice) == 1 else None
         if not isinstance(part, cst.Subscript) or not isinstance(key, cst.Index) or constant(key.value) is SOMETHING:
             continue
         held, value = (cst.Module([]).code_for_node(one) for one in (part.value, key.value))
         begins = any(b.target == held and loop.statement in b.statement.path[:-1] for b in index.bindings)
-        for filling in (b for b in index.items if b.statement in makers):
+        for filling in index.items:
             here = filling.statement
-            turning = [name for one in _turned_within(index, loop, here.node) for name in names_in(one.target)]
+            turning = [name for one in turned_within(index, loop, here.node) for name in names_in(one.target)]
             filled = [name for name in turning if filling.target.startswith(f"{held}[{name}]")]
             if filled and filled[0] not in _pinned(index, loop, here.node):
-                found.append((f"{filled[0]} == {value}", f"{value} in {held}" if begins and left_before(here) else ""))
-    return found[0] if found else ("", "")
+                found.append((filled[0], value, f"{value} in {held}" if begins and left_before(here) else ""))
+    return found[0] if found else ("", "", "")
 
 
 def _pinned(index: Index, loop: EpochLoop, node: cst.CSTNode) -> dict[str, cst.BaseExpression]:
     """Return the constants that variables of loops inside the epoch loop are where some code runs."""
-    turning = {name for part in _turned_within(index, loop, node) for name in names_in(part.target)}
+    turning = {name for part in turned_within(index, loop, node) for name in names_in(part.target)}
     found: dict[str, cst.BaseExpression] = {}
     for test, holds in index.guards(node) if turning else ():
         for part in conjuncts(test) if holds else ():
@@ -306,7 +306,7 @@ def _pinned(index: Index, loop: EpochLoop, node: cst.CSTNode) -> dict[str, cst.B
     return found
 
 
-def _turned_within(index: Index, loop: EpochLoop, node: cst.CSTNode) -> list[cst.For]:
+def turned_within(index: Index, loop: EpochLoop, node: cst.CSTNode) -> list[cst.For]:
     """Return the loops around a node that stand in the epoch loop."""
     path = index.statement(node).path if node in index.parents else ()
     around = path[path.index(loop.statement) + 1 :] if loop.statement in path else ()
