@@ -925,10 +925,12 @@ def test_a_script_that_runs_only_as_a_module_is_told_so(plan_project: Planner) -
 
 def test_a_relative_import_that_an_option_leads_to_is_only_told(plan_project: Planner) -> None:
     main = MAIN.replace("    best_acc = 0\n", "    best_acc = 0\n    if zipped:\n        from .data import Zip\n", 1)
-    (note,) = plan_project(main, engine=ENGINE).notes
+    (note,) = plan_project(main, engine=ENGINE, data="class Zip:\n    pass\n").notes
     assert (note.code, "`from .data import Zip` works only" in note.message) == ("PAI107", True)
     main = MAIN.replace("main()\n", "if __name__ == '__main__':\n    from .data import Zip\n    main()\n")
-    assert [question.code for question in plan_project(main, engine=ENGINE).questions] == ["PAI107"]
+    assert [
+        question.code for question in plan_project(main, engine=ENGINE, data="class Zip:\n    pass\n").questions
+    ] == ["PAI107"]
 
 
 @pytest.fixture
