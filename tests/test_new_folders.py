@@ -122,6 +122,17 @@ def begun(text: str) -> str:
             id="a further condition",
         ),
         pytest.param(
+            "try:\n    os.makedirs(args.out)\nexcept IOError:\n    print('there')\n    if args.start is None:\n"
+            "        exit(1)",
+            "        if args.perforate_model_parallel:\n            exit(1)",
+            id="tried, and left by any error of files but where an option goes on",
+        ),
+        pytest.param(
+            "try:\n    os.mkdir(args.out)\nexcept (OSError, ValueError):\n    print('there')\n    raise",
+            "    if args.perforate_model_parallel:\n        raise",
+            id="tried, and raised again",
+        ),
+        pytest.param(
             "try:\n    os.makedirs(args.out)\nexcept FileExistsError:\n    sys.exit(1)",
             "    if args.perforate_model_parallel:\n        sys.exit(1)",
             id="left where it cannot be made",
@@ -327,6 +338,16 @@ def test_a_folder_that_must_be_new_may_be_known_by_a_name(tmp_path: Path) -> Non
         pytest.param("try:\n    os.makedirs(args.out)\nexcept FileExistsError:\n    pass", id="tried"),
         pytest.param("try:\n    os.makedirs(args.out)\nexcept PermissionError:\n    sys.exit(1)", id="forbidden"),
         pytest.param("try:\n    args.start()\nexcept FileExistsError:\n    sys.exit(1)", id="made elsewhere"),
+        pytest.param(
+            "import errno\ntry:\n    os.makedirs(args.out)\nexcept OSError as error:\n"
+            "    if error.errno != errno.EEXIST:\n        raise",
+            id="any other error",
+        ),
+        pytest.param(
+            "try:\n    os.makedirs(args.out)\nexcept OSError:\n    if not os.path.isdir(args.out):\n        raise",
+            id="where it is no folder",
+        ),
+        pytest.param("try:\n    open(args.out, 'w')\nexcept OSError:\n    sys.exit(1)", id="no folder made"),
         pytest.param("os.makedirs(os.path.join('runs', str(time.time())))", id="with the time in it"),
         pytest.param(
             "from datetime import datetime\nos.mkdir(f'{datetime.now():%d-%H:%M:%S}')",

@@ -12,12 +12,15 @@ from retrofit.knowledge.kinds import AsksForPath, Fresh, MakesFolder, WritesPath
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, children, dotted, exits, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import argument, children, dotted, exits, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, may_follow
 from retrofit.survey.paths import BUILDERS, is_same, relation
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
+
+#: The exceptions that a FileExistsError is caught as, too. Python's documentation, "Exception hierarchy".
+_ABOVE = frozenset({"OSError", "IOError", "EnvironmentError", "Exception", "BaseException"})
 
 
 def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[NewFolder]:
@@ -255,9 +258,11 @@ def _paths(flow: Flow, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     around = list(index.ancestors(node))
     choices = (cst.If, cst.ExceptHandler, cst.FunctionDef, cst.For, cst.While)
     choice = next((one for one in around if isinstance(one, choices) and not _is_of_setting(flow, one)), None)
-    if isinstance(choice, cst.ExceptHandler) and index.qualified(choice.type) == "FileExistsError":
-        tried = index.statement(choice)
-        yield from (path for call in index.calls_in(tried) for path in _written(index, call))
+    inner = list(takewhile(lambda one: not isinstance(one, choices) or isinstance(one, cst.If), around))
+    handler = next((one for one in around[len(inner) :] if isinstance(one, choices)), None)
+    if isinstance(handler, cst.ExceptHandler) and not any(_asks_of_failure(index, one, handler) for one in inner):
+        yield from _not_made(index, handler)
+        return
     if isinstance(choice, cst.If):
         passed = [one for one in around[: around.index(choice)] if isinstance(one, cst.If)]
         told = {b.target for b in index.bound_in(index.statement(choice))}
@@ -270,6 +275,25 @@ def _paths(flow: Flow, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         )
         others = {index.source.code(path) for path in denied}  # there, but no file, as `a and not b` says of one path
         yield from (path for path in asked if index.source.code(path) not in others)
+
+
+def _asks_of_failure(index: Index, choice: cst.CSTNode, handler: cst.ExceptHandler) -> bool:
+    """Whether an `if` in an exception's handler asks for it, or for a path: it may be there, and all is well."""
+    if not isinstance(choice, cst.If):
+        return False
+    caught = dotted(handler.name.name) if handler.name is not None else None
+    asked = any(True for _ in _asked_for(index, choice.test))
+    return asked or (caught is not None and mentions(choice.test, [caught]))
+
+
+def _not_made(index: Index, handler: cst.ExceptHandler) -> Iterator[cst.BaseExpression]:
+    """Yield what may be there already where an exception's handler runs."""
+    kinds = handler.type.elements if isinstance(handler.type, cst.Tuple) else []
+    types = {index.qualified(kind) for kind in (handler.type, *(kind.value for kind in kinds))}
+    wide = handler.type is None or not types.isdisjoint(_ABOVE)
+    for call in index.calls_in(index.statement(handler)):
+        if "FileExistsError" in types or (wide and _makes_folder(index, call)):
+            yield from _written(index, call)
 
 
 def _answered(flow: Flow, test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpression]:
