@@ -1656,6 +1656,18 @@ def test_what_rank_0_has_written_is_waited_for(
         dist.destroy_process_group()
 
 
+def test_a_rank_introduces_itself_where_the_script_has_taken_the_place_of_stderr(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dist = pytest.importorskip("torch.distributed")
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=len, flush=str))  # as one that writes to a log
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        helper._pai_introduce()
+    finally:
+        dist.destroy_process_group()
+
+
 @pytest.fixture
 def save(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a training be there whose rounds a test lets end."""

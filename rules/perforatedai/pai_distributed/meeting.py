@@ -42,7 +42,8 @@ dist.reduce = _pai_reduce_for_all
 def _pai_introduce() -> None:
     """Let the other ranks know how to ask this one where it is, should it not come."""
     if _pai_grouped():
-        faulthandler.register(_pai_signal, all_threads=False)
+        # The script may have put an object of its own in the place of sys.stderr, which no signal can write to.
+        faulthandler.register(_pai_signal, file=sys.__stderr__, all_threads=False)
         dist.distributed_c10d._get_default_store().set(_pai_key("who", dist.get_rank()), _pai_who())
 
 

@@ -145,7 +145,7 @@ def _pai_tell_where_it_is(end: float) -> None:
         who = f"rank {distributed.get_rank()}" if grouped and distributed is not None else "the process"
         place = _pai_before(_pai_place(traceback.walk_stack(frame)))
         _pai_note_cause(f"{place}{who} hangs in {frame.f_code.co_name}{_pai_mode(frame, _pai_done.model)}")
-    faulthandler.dump_traceback()
+    faulthandler.dump_traceback(sys.__stderr__)
     time.sleep(2)  # the other ranks say it as well; torchrun ends them when this process leaves
     os._exit(1)
 
@@ -227,7 +227,7 @@ def _pai_rehearse() -> None:
         end = float(os.environ["PAI_REHEARSAL_END"])
         threading.Thread(target=_pai_tell_where_it_is, args=(end,), daemon=True).start()
         # Also where compiled code keeps all of Python's threads waiting.
-        faulthandler.dump_traceback_later(max(end - time.time(), 0) + 600, exit=True)
+        faulthandler.dump_traceback_later(max(end - time.time(), 0) + 600, exit=True, file=sys.__stderr__)
 
 
 if _pai_rehearsal and not hasattr(sys, "pai_rehearses"):
