@@ -161,6 +161,7 @@ OTHER_RANKS = {
     "a function's None": ("stats = by_name(model)", "stats is not None"),
     "a function's early end": ("stats = but_first(model)", "stats is not None"),
     "a function's begun {}": ("stats = filled_on_first(model)", "'acc' in stats"),
+    "a function's None beside a key that is made": ("stats = of_split(model, 'a')", "stats is not None"),
     "the first of two": ("stats, count = two(model)", "stats is not None"),
 }
 _FUNCTIONS = """
@@ -189,6 +190,13 @@ def but_first(model):
     if rank != 0:
         return
     return {'acc': model(1)}
+
+
+def of_split(model, split):
+    found = None
+    if rank == 0:
+        found = {split + 'cc': model(1)}
+    return found
 
 
 def filled_on_first(model):

@@ -382,7 +382,9 @@ def _is_constant(value: Value) -> bool:
     node = value.node.expression if isinstance(value.node, cst.UnaryOperation) else value.node
     if isinstance(node, cst.Dict):
         lacks = value.keys and value.keys[0][0] in "'0123456789"
-        return not node.elements or (bool(lacks) and all(isinstance(one, cst.DictElement) for one in node.elements))
+        keys = [one.key if isinstance(one, cst.DictElement) else None for one in node.elements]
+        told = all(key is not None and constant(key) is not SOMETHING for key in keys)
+        return not node.elements or (bool(lacks) and told)
     if value.keys and dotted(node) in ("True", "False"):
         return True  # it has no items
     return (
