@@ -224,6 +224,13 @@ def resuming(taken: str, last: str) -> Swaps:
     )
 
 
+LOADS = (
+    "def load():\n    net = Net()\n    if not os.path.exists('last.pt'):\n        return net, {'stop': False}\n"
+    "    return net, torch.load('last.pt')\n\n\n"
+)
+SEES = "torch.save({'stop': seen['stop']}, 'last.pt')\nif seen['stop']:\n    break\n"
+
+
 KEEPS = (
     "def validate(model, best):\n    acc = evaluate(model)\n"
     "    if {}acc > best:\n        best = acc\n{}    return best\n\n\n"
@@ -395,6 +402,20 @@ QUESTIONS: dict[str, Question] = {
             "another before": resuming("held.stop = False\nheld.stop = state['stop']\n", "if held.stop:\n    break\n"),
             "a counter": resuming("held.n = state['n']\n", "held.n += 1\nif held.n > 9:\n    break\n"),
             "ends nothing": resuming("held.stop = state['stop']\n", "print(held.stop)\n"),
+        },
+    ),
+    "PAI024 2": Question(
+        (("model = Net()\n", f"{LOADS}model, seen = load()\n"), scored(f"{SCORE}{SEES}")),
+        {
+            "the model's alone": (("model = Net()\n", f"{LOADS}model = load()[0]\n"), scored(SCORE)),
+            "by itself": (
+                ("model = Net()\n", f"{LOADS}model, seen = load()[0], None\nseen = load()[1]\n"),
+                scored(f"{SCORE}{SEES}"),
+            ),
+            "ends nothing": (
+                ("model = Net()\n", f"{LOADS}model, seen = load()\n"),
+                scored(f"{SCORE}torch.save(seen, 'last.pt')\n"),
+            ),
         },
     ),
     "PAI030 1": Question(

@@ -1352,3 +1352,33 @@ def test_what_ends_a_loop_within_that_over_batches_ends_no_training(batch: str, 
     loss = "            loss = criterion(model(x), y)\n"
     text = resumed("stop = state['stop']").replace(loss, f"{indent(batch, ' ' * 12)}\n{loss}")
     assert [one.code for one in survey_of(text).resumptions] == ["stop = state['stop']"] * told
+
+
+LOADS_ALL = """
+def load():
+    net = Net()
+    if not os.path.exists("last.pt"):
+        return net, {"stop": False}
+    state = torch.load("last.pt")
+    net.load_state_dict(state["model"])
+    return net, state["seen"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "asked"),
+    [
+        pytest.param("net, seen = load()", ["seen"], id="beside the model"),
+        pytest.param("loaded = load()\nnet, seen = loaded", ["seen"], id="beside the model, by a name"),
+        pytest.param("loaded = load()\nnet, seen = loaded[0], None\nseen = loaded[1]", [], id="by itself"),
+    ],
+)
+def test_a_state_that_comes_with_the_model_is_to_be_taken_by_itself(
+    tmp_path: Path, taken: str, asked: list[str]
+) -> None:
+    epoch = "torch.save({'model': model.state_dict(), 'seen': seen}, 'last.pt')\nif seen['stop']:\n    break"
+    text = script(f"acc = evaluate(model)\nif acc > best:\n    best = acc\n{epoch}", "best = 0")
+    taken = f"import os\n{code(LOADS_ALL)}\n{taken}\nmodel = net\n"
+    made = plan_of(tmp_path, text.replace("model = Net()\n", taken))
+    told = [one.message for one in made.questions if one.code == "PAI024"]
+    assert [one.partition("`")[2].partition("`")[0] for one in told] == asked

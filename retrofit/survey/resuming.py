@@ -60,8 +60,8 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop], scheduler
     if not loads or not index.calls_to("torch.save") or not loops:
         return by_hand
     whole = (*loaded.leaving(), *loaded.taking_all(), *loaded.scheduling(schedulers))
-    found = dict.fromkeys(whole, "") | loaded.taking()
-    ending = [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
+    found = dict.fromkeys(whole, ("", "")) | loaded.taking()
+    ending = [Resumption(node=here.node, index=index, alone=one, among=among) for here, (one, among) in found.items()]
     return [*ending, *by_hand, *loaded.counted_elsewhere(schedulers)]
 
 
@@ -236,13 +236,13 @@ class _Loaded:
         places = [index.statement(one) for one in read if not isinstance(index.parents[one], cst.AssignTarget)]
         return any(one.scope is here.scope and one.order > here.order and self._is_early(one) for one in places)
 
-    def taking(self) -> dict[Statement, str]:
-        """Return what takes the end of the training from a checkpoint, each with the name that it alone gives.
+    def taking(self) -> dict[Statement, tuple[str, str]]:
+        """Return what takes the end of the training from a checkpoint, with the name that it gives alone or beside others.
 
         The number of the first epoch is no such state: what reads it in the turns gets that of the first round, as the
         epochs do.
         """
-        index, flow, found = self._index, self._flow, dict[Statement, str]()
+        index, flow, found = self._index, self._flow, dict[Statement, tuple[str, str]]()
         ending = {variable for variable, _ in self._asked} | {*by_names(index, flow, self._inside)}
         settings = {variable for variable, _ in self._asked if _holds_settings(index, flow, variable, self._asked)}
         ending |= {(scope, f"{whole}.{part}") for (scope, whole), part in self._asked if (scope, whole) in settings}
@@ -279,8 +279,17 @@ class _Loaded:
             for loop in counted:
                 loop.resumed += [name for name in alone if name not in loop.resumed]
             if not counted:
-                found.setdefault(here, attributes[0] if attributes else "")
+                beside = [b for b in index.bindings if b.statement is here and b.item not in (None, item)]
+                needed = [b for b in beside if _alone_gives(index, b.target, here) and self._is_made(b)]
+                found.setdefault(here, (attributes[0] if attributes else "", names[0] if needed else ""))
         return found
+
+    def _is_made(self, bound: Binding) -> bool:
+        """Whether what a name gets out of several is made by the script, and is not of a checkpoint."""
+        flow, here = self._flow, bound.statement
+        wholes = [one.node for one in flow.origins(bound.value, here.scope)] if bound.value is not None else []
+        parts = [part for one in wholes for part, _ in _that_decide(flow, one, bound.item, [""]) if part is not one]
+        return bool(parts) and not any(self._is_loaded(one, here) for one in parts)
 
 
 def _makes_data(call: cst.Call, flow: Flow) -> bool:

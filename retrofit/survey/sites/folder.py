@@ -42,10 +42,12 @@ class Resumption(Site):
 
     Attributes:
         alone: the name to which nothing else gives a value, "" where it may be left out.
+        among: the name of it where the statement gives others too that are not the checkpoint's, "" where it does not.
         number: the name of such a number, "" for a statement.
         read: whether it has just been read from a checkpoint.
     """
 
     alone: str = ""
+    among: str = ""
     number: str = ""
     read: bool = False
