@@ -237,7 +237,7 @@ class _Loaded:
         return any(one.scope is here.scope and one.order > here.order and self._is_early(one) for one in places)
 
     def taking(self) -> dict[Statement, tuple[str, str]]:
-        """Return what takes the end of the training from a checkpoint, with the name that it gives alone or beside others.
+        """Return what takes the end of the training from a checkpoint, with its name, given alone or beside others.
 
         The number of the first epoch is no such state: what reads it in the turns gets that of the first round, as the
         epochs do.
