@@ -112,6 +112,7 @@ from retrofit.survey.trainings import (
     trained_beside,
     trained_instead,
     trained_too,
+    trains_others,
     without_early_and_late_ones,
     without_other_runs,
     without_warm_ups,
@@ -216,6 +217,7 @@ def survey(
     loops, origins = script.loops, flow.closure(groups[0][0]) if groups else set()
     mine = origins if len(groups) == 1 else set()
     loops = script.loops = without_early_and_late_ones(loops, mine, flow)
+    loops = script.loops = _of_named(script, mine if choices.model else set(), flow)
     script.loops = without_other_runs(script, mine, flow, partial(decides, index, flow))
     note_trained_aside(script.wrappers, script.loops, flow)
     script.trained_before, script.trained_after = early, later
@@ -733,6 +735,24 @@ def _used(flow: Flow, choices: Choices) -> tuple[set[Scope], list[Wrapper], list
     if not others or used.isdisjoint(training):
         return {*index.scopes}, named, []
     return used, named, [*others.values()]
+
+
+def _of_named(script: Script, origins: set[Origin], flow: Flow) -> list[EpochLoop]:
+    """Return the epoch loops that may train the model that the user names.
+
+    Where all train others, and something outside of them trains, they are those of that, as far as it has any.
+
+    Args:
+        origins: where the model is built, and what it is made of; nothing where the user names none.
+    """
+    index, training = script.index, {loop.statement for loop in script.loops}
+    called = [b for b in script.backwards if flow.uncalled(b.statement) is None]
+    beyond = [b for b in called if all(training.isdisjoint(way) for way in flow.enclosing_loops(b.statement))]
+    apart = script.loops and all(trains_others(loop, origins, flow) for loop in script.loops)
+    if not (origins and apart) or not (beyond or find_backwards(index, flow, adrift=True)):
+        return script.loops
+    script.backwards = beyond
+    return find_loops(index, flow, beyond, partial(decides, index, flow), staged=True)
 
 
 def _leave_out_backwards(script: Script, groups: Groups, flow: Flow) -> None:
