@@ -33,7 +33,7 @@ from retrofit.survey.disorder import (
     paired_parts,
     wrapped_where_built,
 )
-from retrofit.survey.elsewhere import never_started, trained_elsewhere
+from retrofit.survey.elsewhere import never_started, sent_to_workers, trained_elsewhere
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -251,7 +251,8 @@ def survey(
     _leave_out_backwards(script, groups, flow)
     script.instead = script.instead or [loop for loop in loops if loop not in script.loops]
     script.elsewhere = trained_elsewhere(index, flow, script.loops)
-    unknown = script.elsewhere or script.late_imports or script.unsettled
+    script.pooled = sent_to_workers(index, flow, script.loops)
+    unknown = script.pooled or script.elsewhere or script.late_imports or script.unsettled
     function = None if unknown else never_started(index, flow, script.loops, run)
     script.unstarted = Site(node=function.node, index=index) if function is not None else None
     if not script.loops:
