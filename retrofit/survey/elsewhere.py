@@ -52,9 +52,9 @@ def sent_to_workers(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallSit
     function = flow.uncalled(loops[0].statement) if loops else None
     sending = [call for call, _ in index.method_calls(*index.knowledge.methods(SendsAway)) if flow.called(call) is None]
     for call in sending if function is not None else ():
-        given = [(node, index.scope_of(call)) for arg in call.args for node in nodes_in(arg.value)]
-        named = [one for one in given if isinstance(one[0], (cst.Name, cst.Attribute))]
-        if any(flow.defined(node, scope) is function for node, scope in named):
+        given = [node for arg in call.args for node in nodes_in(arg.value)]
+        named = [node for node in given if isinstance(node, (cst.Name, cst.Attribute))]
+        if any(flow.defined(node, index.scope_of(call)) is function for node in named):
             return CallSite(node=call, index=index)
     return None
 
