@@ -295,3 +295,50 @@ def test_what_a_name_was_before_tells_nothing_of_what_it_is(
     made = "model = create(opt)\n"
     (tmp_path / "train.py").write_text(text.replace(made, f"model = parse()\n{before}\n{made}{after}\n"))
     assert len(plan_of_project(tmp_path / "train.py").script.loops) == loops
+
+
+#: What builds a model by a method that is named as one of a module that moves it; tests replace the word in capitals.
+BUILDS = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Net(torch.nn.Linear):
+    def double(self):
+        return super().double()
+
+class Factory:
+    def __init__(self, width):
+        self.width = width
+
+    def double(self):
+        return torch.nn.Linear(self.width, 8)
+
+MODEL
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+    acc = validate(model)
+    if acc > best:
+        best = acc
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "built", "wrapped"),
+    [
+        ("model = DDP(Factory(16).double())", "Factory(16).double()", "model"),
+        ("model = Factory(16).double()\nmodel = DDP(model)", "Factory(16).double()", "model"),
+        ("model = DDP(Factory(16).double().double())", "Factory(16).double()", "model.double()"),
+        ("model = DDP(Net(16, 8).double())", "Net(16, 8)", "model.double()"),
+        ("model = DDP(torch.nn.Linear(16, 8).double())", "torch.nn.Linear(16, 8)", "model.double()"),
+    ],
+)
+def test_a_method_of_what_is_no_module_builds_where_that_of_a_module_moves(
+    model: str, built: str, wrapped: str, tmp_path: Path
+) -> None:
+    changed = rewritten(plan_of(tmp_path, code(BUILDS).replace("MODEL", model)))
+    assert f"model = {built}\n" in changed
+    assert f"DDP({wrapped}, find_unused" in " ".join(changed.replace("DDP(\n", "DDP(").split())

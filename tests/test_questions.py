@@ -128,6 +128,7 @@ def within(head: str, after: str = "", imported: str = "") -> Swaps:
     return ((IMPORT, f"{imported}{IMPORT}"), (ALL, f"{head}{body}\n\n{after}"))
 
 
+POOLS = "import torch.multiprocessing as mp\n"
 MEASURED = "if often():\n    val_loss = evaluate(model)\n    print(val_loss)\n"
 AROUND = ALL.replace(
     ALL[ALL.index(EPOCHS) :], f"for level in levels:\n{inner(EPOCHS + BATCHES + inner(inner(MEASURED)))}"
@@ -1070,6 +1071,21 @@ QUESTIONS: dict[str, Question] = {
             "of a metaclass": within("class Job(metaclass=Kept):\n    def main(self):\n", "jobs[0]().main()\n"),
             "of subclasses": within(
                 "class Job: pass\nclass Own(Job):\n    def main(self):\n", "Job.__subclasses__()[0]().main()\n"
+            ),
+        },
+    ),
+    "PAI104 16": Question(
+        within("def main(rank):\n", "with mp.Pool(2) as pool: pool.map(main, [0, 1])\n", POOLS),
+        {
+            "spawned": within("def main(rank):\n", "mp.spawn(main, nprocs=2)\n", POOLS),
+            "started one by one": within(
+                "def main(rank):\n", "for rank in range(2): mp.Process(target=main, args=(rank,)).start()\n", POOLS
+            ),
+            "of something else": within(
+                "def main():\n", "mp.Pool(2).map(os.remove, files)\nmain()\n", f"import os\n{POOLS}"
+            ),
+            "by a method of its own": within(
+                "def main():\n", "class Held:\n    def map(self, run): run()\nHeld().map(main)\n", POOLS
             ),
         },
     ),

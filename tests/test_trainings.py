@@ -2828,3 +2828,59 @@ def test_a_training_that_nothing_calls_does_not_count_beside_one_that_runs(
 def test_it_counts_beside_what_steps_nothing_as_an_attack() -> None:
     text = OF_A_COPY.replace("STEPPED", "print(x.grad)").replace("START", "run()").replace("MEASURED", "print(step)")
     assert [loop.line for loop in survey_of(text).loops] == [11]
+
+
+#: A function that wraps one model and trains it beside another's training; tests replace the words in capitals.
+BESIDE_ANOTHER = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def parallel(net):
+    return DDP(net)
+
+def fit(probe, x):
+    probe = WRAPPER(probe)
+    own = torch.optim.SGD(probe.parameters(), lr=0.1)
+    TURNS:
+        own.zero_grad()
+        probe(x).mean().backward()
+        own.step()
+
+def main():
+    model, probe = Net(), Head()
+    model = WRAPPER(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 0
+    BEFORE
+    for epoch in range(9):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        acc = validate(model)
+        if acc > best:
+            best = acc
+    AFTER
+
+main()
+"""
+
+
+@pytest.mark.parametrize("place", ["BEFORE", "AFTER"])
+@pytest.mark.parametrize(
+    ("wrapper", "turns", "told"),
+    [
+        ("DDP", "if True", ":12:9: PAI104 no loop was found around this backward pass."),
+        ("parallel", "if True", ":12:9: PAI104 no loop was found around this backward pass."),
+        ("parallel", "for epoch in range(9)", ":10:5: PAI105 no validation score was found in this epoch loop."),
+    ],
+)
+def test_the_epoch_loop_of_another_model_is_none_of_the_named_one(
+    wrapper: str, turns: str, told: str, place: str, tmp_path: Path
+) -> None:
+    text = code(BESIDE_ANOTHER).replace("TURNS", turns).replace("WRAPPER", wrapper).replace(place, "fit(probe, data)")
+    text = text.replace("BEFORE", "pass").replace("AFTER", "pass")
+    (question,) = plan_of(tmp_path, text, Options(model="probe")).questions
+    assert told in str(question)
+    plan = plan_of(tmp_path, text, Options(model="model"))
+    assert ([*plan.questions], [loop.line for loop in plan.script.loops]) == ([], [21])

@@ -70,6 +70,7 @@ def _forwards(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
     """Whether a call is of the model, of a method that the model has of its own, or makes something of the model."""
     makes = (
         flow.called(call) is None
+        and not flow.index.is_provided(call.func)
         and dotted(call.func) not in ASKING
         and not isinstance(flow.index.parents[call], cst.Expr)
     )

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import ReadsCommandLine
+from retrofit.knowledge.kinds import ReadsCommandLine, SendsAway
 from retrofit.survey.classes import finds_by_name
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
@@ -39,6 +39,22 @@ def trained_elsewhere(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallS
         words = {PurePath(word) for text in texts if isinstance(text, str) for word in text.split()}
         files = [PurePath(loop.file.source.shown) for loop in loops if loop.file.name]
         if any(file.parts[-len(word.parts) :] == word.parts for word in words if word.parts for file in files):
+            return CallSite(node=call, index=index)
+    return None
+
+
+def sent_to_workers(index: Index, flow: Flow, loops: list[EpochLoop]) -> CallSite | None:
+    """Return what gives the function that leads to the epoch loops, and that nothing else runs, to a pool of workers.
+
+    Args:
+        loops: the epoch loops.
+    """
+    function = flow.uncalled(loops[0].statement) if loops else None
+    sending = [call for call, _ in index.method_calls(*index.knowledge.methods(SendsAway)) if flow.called(call) is None]
+    for call in sending if function is not None else ():
+        given = [node for arg in call.args for node in nodes_in(arg.value)]
+        named = [node for node in given if isinstance(node, (cst.Name, cst.Attribute))]
+        if any(flow.defined(node, index.scope_of(call)) is function for node in named):
             return CallSite(node=call, index=index)
     return None
 

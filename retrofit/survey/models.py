@@ -383,7 +383,7 @@ def find_models(
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
         if value is not None and finished is statement:
-            built, moved = split_moves(index, value)
+            built, moved = split_moves(flow, value)
             if moved:
                 model.built, model.moved = built, moved
         models.append(model)
@@ -578,7 +578,7 @@ def _takes_model(origin: Origin, flow: Flow, origins: set[Origin]) -> bool:
 def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
     operand = wrapper.anchors["operand"]
     assert isinstance(operand, cst.BaseExpression)
-    built, moved = split_moves(flow.index, operand)
+    built, moved = split_moves(flow, operand)
     return Model(
         node=wrapper.statement.node,
         index=flow.index,

@@ -33,7 +33,7 @@ from retrofit.survey.disorder import (
     paired_parts,
     wrapped_where_built,
 )
-from retrofit.survey.elsewhere import never_started, trained_elsewhere
+from retrofit.survey.elsewhere import never_started, sent_to_workers, trained_elsewhere
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -112,6 +112,7 @@ from retrofit.survey.trainings import (
     trained_beside,
     trained_instead,
     trained_too,
+    trains_others,
     without_early_and_late_ones,
     without_other_runs,
     without_warm_ups,
@@ -216,6 +217,7 @@ def survey(
     loops, origins = script.loops, flow.closure(groups[0][0]) if groups else set()
     mine = origins if len(groups) == 1 else set()
     loops = script.loops = without_early_and_late_ones(loops, mine, flow)
+    loops = script.loops = _of_named(script, mine if choices.model else set(), flow)
     script.loops = without_other_runs(script, mine, flow, partial(decides, index, flow))
     note_trained_aside(script.wrappers, script.loops, flow)
     script.trained_before, script.trained_after = early, later
@@ -249,7 +251,8 @@ def survey(
     _leave_out_backwards(script, groups, flow)
     script.instead = script.instead or [loop for loop in loops if loop not in script.loops]
     script.elsewhere = trained_elsewhere(index, flow, script.loops)
-    unknown = script.elsewhere or script.late_imports or script.unsettled
+    script.pooled = sent_to_workers(index, flow, script.loops)
+    unknown = script.pooled or script.elsewhere or script.late_imports or script.unsettled
     function = None if unknown else never_started(index, flow, script.loops, run)
     script.unstarted = Site(node=function.node, index=index) if function is not None else None
     if not script.loops:
@@ -733,6 +736,24 @@ def _used(flow: Flow, choices: Choices) -> tuple[set[Scope], list[Wrapper], list
     if not others or used.isdisjoint(training):
         return {*index.scopes}, named, []
     return used, named, [*others.values()]
+
+
+def _of_named(script: Script, origins: set[Origin], flow: Flow) -> list[EpochLoop]:
+    """Return the epoch loops that may train the model that the user names.
+
+    Where all train others, and something outside of them trains, they are those of that, as far as it has any.
+
+    Args:
+        origins: where the model is built, and what it is made of; nothing where the user names none.
+    """
+    index, training = script.index, {loop.statement for loop in script.loops}
+    called = [b for b in script.backwards if flow.uncalled(b.statement) is None]
+    beyond = [b for b in called if all(training.isdisjoint(way) for way in flow.enclosing_loops(b.statement))]
+    apart = script.loops and all(trains_others(loop, origins, flow) for loop in script.loops)
+    if not (origins and apart) or not (beyond or find_backwards(index, flow, adrift=True)):
+        return script.loops
+    script.backwards = beyond
+    return find_loops(index, flow, beyond, partial(decides, index, flow), staged=True)
 
 
 def _leave_out_backwards(script: Script, groups: Groups, flow: Flow) -> None:

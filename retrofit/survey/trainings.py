@@ -69,7 +69,7 @@ def without_early_and_late_ones(loops: list[EpochLoop], origins: set[Origin], fl
     late = [
         other
         for other in apart
-        if _trains_others(other, origins, flow)
+        if trains_others(other, origins, flow)
         if _before(mine[0], other, flow) and not _in_processes(mine[0], flow)
     ]
     for loop in mine if early else ():
@@ -80,7 +80,7 @@ def without_early_and_late_ones(loops: list[EpochLoop], origins: set[Origin], fl
 def _told_apart(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> tuple[list[EpochLoop], list[EpochLoop]]:
     """Return the epoch loops of the wrapped model, and those that train one of their own, or by another library."""
     given = {loop: _given(loop, flow) for loop in loops if len(loops) > 1}
-    apart = [loop for loop in given if _trains_others(loop, origins, flow)]
+    apart = [loop for loop in given if trains_others(loop, origins, flow)]
     mine = [loop for loop in given if loop not in apart and not given[loop].isdisjoint(origins)]
     others = [
         loop
@@ -93,7 +93,7 @@ def _told_apart(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> tup
     return mine, others
 
 
-def _trains_others(loop: EpochLoop, origins: set[Origin], flow: Flow) -> bool:
+def trains_others(loop: EpochLoop, origins: set[Origin], flow: Flow) -> bool:
     """Whether all that an epoch loop steps has parameters of others than the wrapped model, which it may only ask."""
     index, inside = flow.index, called_in(flow.index, flow, loop.statement)
     stepped: set[Origin] = set()

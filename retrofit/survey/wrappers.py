@@ -28,7 +28,6 @@ from retrofit.survey.nodes import (
     method_name,
     names_in,
     nodes_in,
-    receiver,
     spelled,
 )
 from retrofit.survey.order import one_after_the_other
@@ -99,7 +98,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 part=_is_part(flow, operand, call),
                 returned=returned,
                 fresh="" if target or returned else _name_before(index, whole, module, found),
-                moved="" if module else split_moves(index, operand)[1],
+                moved="" if module else split_moves(flow, operand)[1],
                 preset=[arg for _, given in meant for arg in given],
                 kinds=_kinds(index, meant) or (kind,),
                 choice=_choice(index, meant),
@@ -274,10 +273,10 @@ def _chain(index: Index, call: cst.BaseExpression) -> tuple[cst.BaseExpression, 
     return whole, index.source.code(whole)[len(index.source.code(call)) :]
 
 
-def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:
+def split_moves(flow: Flow, value: cst.BaseExpression) -> tuple[str, str]:
     """Split the code of `Net().to(device)` into what builds and what moves, each as it stands at the left margin."""
-    here = value
-    while method_name(here) in index.knowledge.moving_methods and (held := receiver(here)) is not None:
+    index, here = flow.index, value
+    while method_name(here) in index.knowledge.moving_methods and (held := flow.module_operand(here)) is not None:
         here = held
     built, whole = at_margin(index, here), at_margin(index, value)
     moved = whole[whole.index(built) + len(built) :]

@@ -143,6 +143,7 @@ class Script(Site):
         unstarted: the function that leads to the epoch loops, where no run comes to it; None where one may.
         perhaps: a call of a method of that function's name, of what is not seen to be made; "" for none.
         elsewhere: where it starts the one that has the epoch loops by a command; None where it may train itself.
+        pooled: where it gives the function that has them to a pool of workers; None where it may train by itself.
         trained_before: where other models are wrapped that the same run trains before the chosen one.
         trained_after: the same of those that it trains after that, in the process that starts the training's own.
         other_ways: the same of those that a run trains instead of the chosen one, in the same epoch loop.
@@ -221,6 +222,7 @@ class Script(Site):
     given_to: str = ""
     perhaps: str = ""
     elsewhere: CallSite | None = None
+    pooled: CallSite | None = None
     unstarted: Site | None = None
     trained_before: list[Wrapper] = field(default_factory=list)
     trained_after: list[Wrapper] = field(default_factory=list)
