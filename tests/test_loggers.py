@@ -44,6 +44,17 @@ def test_tensorboard_goes_on_in_the_folder_of_the_first_round(package: str, wher
     assert [event.step for event in events if event.summary.value] == list(range(12))
 
 
+@pytest.mark.parametrize("package", ["torch.utils.tensorboard", "tensorboardX"])
+def test_a_round_puts_its_own_files_in_the_folder_that_the_writer_names(package: str, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard" if "torch" in package else package)
+    begin = "writer = SummaryWriter(); os.makedirs(os.path.join(writer.file_writer.get_logdir(), 'saved'))"
+    imported = f"import os\nfrom {package} import SummaryWriter"
+    train_logging(tmp_path, imported, begin, "writer.add_scalar('acc', acc, epoch)")
+    runs = sorted((tmp_path / "runs").iterdir())
+    assert [[*run.glob("events*")] != [] for run in runs] == [True, False]
+    assert all((run / "saved").is_dir() for run in runs)
+
+
 def wandb_records(file: Path) -> Iterator[Any]:
     """Yield the records of an offline run, which are LevelDB's log behind seven bytes."""
     protocol = pytest.importorskip("wandb.proto.wandb_internal_pb2")

@@ -5,6 +5,7 @@ The initialisation run leaves nothing with them. What the script imports or begi
 """
 
 import atexit
+import contextlib
 import copy
 import functools
 import os
@@ -76,21 +77,33 @@ def _pai_around_add_event(add_event: Any) -> Any:
 
 
 def _pai_around_event_writer(open_writer: Any) -> Any:
-    """Let a folder with a name of its own in each round, such as the time, be that of the first."""
+    """Write to the first round's folder where it has a name of its own in each, such as the time.
+
+    What the script itself puts in the folder, by the writer's word for it, goes to this round's.
+    """
     known, opened = _pai.loggers.get("folders", []), []
     _pai.loggers["folders"] = opened
 
     def open_in_first_folder(folder: Any, *arguments: Any, **keywords: Any) -> Any:
-        folder = str(folder)
+        own = folder = str(folder)
         if initializing():
-            folder = tempfile.mkdtemp()
+            own = folder = tempfile.mkdtemp()
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
         elif folder not in known and len(opened) < len(known):
             folder = known[len(opened)]
+            os.makedirs(own, exist_ok=True)
+            atexit.register(_pai_remove_empty, own)
         opened.append(folder)
-        return open_writer(folder, *arguments, **keywords)
+        writer = open_writer(folder, *arguments, **keywords)
+        writer.get_logdir = lambda: own
+        return writer
 
     return open_in_first_folder
+
+
+def _pai_remove_empty(folder: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
 
 
 def _pai_around_wandb_init(init: Any) -> Any:
