@@ -469,25 +469,35 @@ def test_what_an_imported_module_does_as_the_main_program_is_passed_over(tmp_pat
 @pytest.mark.parametrize(
     ("body", "new"),
     [
-        pytest.param("os.makedirs(path)", "exist_ok=not ", id="made"),
+        pytest.param("os.makedirs(path)", "exist_ok=pai_distributed.later_start()", id="made"),
         pytest.param(
-            "if os.path.exists(path) and not force:\n    raise OSError(path)\nopen(path, 'w')", "if pai", id="raised"
+            "if os.path.exists(path) and not force:\n    raise OSError(path)\nopen(path, 'w')",
+            "if not pai_distributed.later_start():",
+            id="raised",
         ),
-        pytest.param("if os.path.isdir(path): sys.exit(path)\nos.makedirs(path)", "if pai", id="left"),
         pytest.param(
-            "if not force and os.path.exists(path):\n    sys.exit(path)\nopen(path, 'w')", "if pai", id="asked last"
+            "if os.path.isdir(path): sys.exit(path)\nos.makedirs(path)",
+            "if not pai_distributed.later_start():",
+            id="left",
+        ),
+        pytest.param(
+            "if not force and os.path.exists(path):\n    sys.exit(path)\nopen(path, 'w')",
+            "if not pai_distributed.later_start():",
+            id="asked last",
         ),
         pytest.param(
             "if (\n    not force\n    and os.path.exists(path)\n):\n    sys.exit(path)\nopen(path, 'w')",
-            "if pai",
+            "if not pai_distributed.later_start():",
             id="asked in lines",
         ),
         pytest.param(
             "there = os.path.exists(path)\nif there and not force:\n    sys.exit(path)\nopen(path, 'w')",
-            "if pai",
+            "if not pai_distributed.later_start():",
             id="by a name",
         ),
-        pytest.param("assert not os.path.isdir(path)\nos.makedirs(path)", "if pai", id="asserted"),
+        pytest.param(
+            "assert not os.path.isdir(path)\nos.makedirs(path)", "if not pai_distributed.later_start():", id="asserted"
+        ),
     ],
 )
 def test_a_module_that_does_nothing_else_is_read_for_that(tmp_path: Path, body: str, new: str) -> None:

@@ -1668,6 +1668,25 @@ def test_a_rank_introduces_itself_where_the_script_has_taken_the_place_of_stderr
         dist.destroy_process_group()
 
 
+@pytest.mark.parametrize(
+    ("given", "later"),
+    [
+        pytest.param({}, False, id="without the launcher"),
+        pytest.param({"PAI_SEED": "1", "PAI_PERFORATE_MODEL_PARALLEL": "1"}, False, id="the initialisation"),
+        pytest.param({"PAI_SEED": "1"}, True, id="the first round"),
+        pytest.param({"PAI_LOAD_FOLDER": "runs"}, True, id="a round that is started by hand"),
+    ],
+)
+def test_only_the_launchers_starts_after_the_first_are_later_ones(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], later: bool
+) -> None:
+    for name in ("PAI_SEED", "PAI_PERFORATE_MODEL_PARALLEL", "PAI_LOAD_FOLDER"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert helper.later_start() is later
+
+
 @pytest.fixture
 def save(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a training be there whose rounds a test lets end."""

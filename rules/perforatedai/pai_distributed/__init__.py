@@ -32,7 +32,7 @@ from .layers import (
 from .library import configure_library, one_rank_at_a_time, save_name
 from .of_best_round import keep_with_best, kept_with_best
 from .optimizer import fill_missing_gradients, set_optimizer_instance
-from .process import initializing, load_folder, take_options
+from .process import initializing, later_start, load_folder, take_options
 from .rounds import end_of_training, from_the_start, interrupt_training, planned_epochs, stop_training
 from .score import add_validation_score, note_score, noted_score, report_validation_score
 from .structure import load_latest_switch
@@ -58,6 +58,7 @@ __all__ = [
     "keep_tracker_state_local",
     "keep_with_best",
     "kept_with_best",
+    "later_start",
     "load_final_model",
     "load_folder",
     "load_latest_switch",

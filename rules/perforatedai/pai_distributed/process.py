@@ -39,6 +39,14 @@ def initializing() -> bool:
     return os.environ.get("PAI_PERFORATE_MODEL_PARALLEL") == "1" or _pai_options()[0]
 
 
+def later_start() -> bool:
+    """Is this one of the training's starts after its first, the initialisation run?
+
+    Not where another script, or this one without its launcher, starts for itself.
+    """
+    return not initializing() and bool(load_folder() or "PAI_SEED" in os.environ)  # which the launcher gives
+
+
 def load_folder() -> str | None:
     """The folder of `--pai_load_folder`, or None to start from the beginning."""
     return os.environ.get("PAI_LOAD_FOLDER") or _pai_options()[1]
