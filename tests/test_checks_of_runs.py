@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import re
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -662,6 +663,136 @@ def test_a_score_may_stay_for_a_while(training: Training, capsys: pytest.Capture
         training.evaluate()
         training.hand_over(epoch // 4 if how == "four" else 0.5)
     assert "hand-overs in a row" not in capsys.readouterr().out
+
+
+class Averages:
+    """Averages of a model's weights, which can take their place."""
+
+    def __init__(self, model: Any, swaps: str) -> None:
+        self.model, self.swaps = model, swaps
+        self.shadow = {name: weight.detach() + 1 for name, weight in model.named_parameters()}
+
+    def put(self, weights: dict[str, Any]) -> dict[str, Any]:
+        """Put weights in the place of the model's, which are returned."""
+        own = {name: weight.detach() for name, weight in self.model.named_parameters()}
+        if self.swaps != "data":
+            own = {name: weight.clone() for name, weight in own.items()}
+        if self.swaps == "load":
+            self.model.load_state_dict(weights, strict=False)
+        for name, weight in self.model.named_parameters():
+            if self.swaps == "data":
+                weight.data = weights[name]
+            elif self.swaps == "copy":
+                weight.data.copy_(weights[name])
+        return own
+
+
+@pytest.mark.parametrize("order", ["averages", "own first", "own last"])
+@pytest.mark.parametrize("swaps", ["data", "copy", "load"])
+def test_weights_that_were_put_back_before_their_score_is_handed_over_are_told(
+    training: Training, capsys: pytest.CaptureFixture[str], swaps: str, order: str
+) -> None:
+    from torch.utils.data import DataLoader
+
+    def evaluate() -> None:
+        for _ in DataLoader([0]):  # type: ignore[arg-type]
+            training.evaluate()
+
+    said = []
+    for epoch in range(3):
+        training.step()
+        if order == "own first":
+            evaluate()
+        averages = Averages(training.model, swaps)
+        own = averages.put(averages.shadow)
+        evaluate()
+        averages.put(own)
+        if order == "own last":
+            evaluate()
+        training.hand_over(0.5 + epoch)
+        said += re.findall(rf"{HERE}:\d+: .* was evaluated with other weights than it has.*", capsys.readouterr().out)
+    (line,) = said
+    assert "If the score 0.5 is that of the others, hand it over before they are put back" in line
+
+
+def test_compiled_code_need_not_stop_for_weights_that_are_evaluated(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setitem(sys.modules, training.helper.__name__, training.helper)  # where the compiler looks for it
+    training.step()
+    compiled = torch.compile(training.model, backend="eager", fullgraph=True)
+    training.evaluate(compiled)
+    training.step(model=compiled)
+    training.hand_over(0.5)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_copy_with_averaged_weights_that_is_evaluated_alone_is_told(
+    training: Training, capsys: pytest.CaptureFixture[str], half: bool
+) -> None:
+    import torch
+
+    training.step()
+    average = torch.optim.swa_utils.AveragedModel(training.model)
+    average.update_parameters(training.model)
+    training.step()
+    average.update_parameters(training.model)
+    if half:
+        average.to(torch.bfloat16)
+    with torch.no_grad():
+        average(torch.ones(1, 2, dtype=torch.bfloat16 if half else torch.float32))
+    training.hand_over(0.5)
+    assert "was evaluated with other weights" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["handed over first", "half", "half copy", "to", "rollback", "worse", "teacher", "step", "buffers", "wrapped"],
+)
+def test_the_weights_that_were_evaluated_are_those_of_the_score(
+    training: Training, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    import torch
+
+    model = training.model
+    training.step()
+    training.evaluate()
+    training.hand_over(0.5)
+    best = copy.deepcopy(model.state_dict())
+    if how == "teacher":
+        training.evaluate(copy.deepcopy(model))
+    training.step()
+    if how == "handed over first":
+        averages = Averages(model, "data")
+        own = averages.put(averages.shadow)
+        training.evaluate()
+        training.hand_over(0.75)
+        averages.put(own)
+    elif how in ("half", "half copy"):
+        other = model.bfloat16() if how == "half" else copy.deepcopy(model).bfloat16()
+        with torch.no_grad():
+            other(torch.ones(1, 2, dtype=torch.bfloat16))
+        model.float()
+    elif how == "wrapped":
+        training.evaluate(torch.nn.DataParallel(model))
+    else:
+        training.evaluate()
+    if how == "to":
+        model.to("cpu", torch.float64)
+        model.float()
+    elif how == "rollback":
+        model.load_state_dict(best)
+    elif how == "worse":
+        Averages(model, "copy").put(Averages(model, "copy").shadow)
+    elif how == "step":
+        training.step()
+    elif how == "buffers":
+        for buffer in model.buffers():
+            buffer.data = buffer.data.clone()
+    training.hand_over(0.25 if how == "worse" else 0.75)
+    assert "was evaluated with other weights" not in capsys.readouterr().out
 
 
 def test_scores_of_one_rank_alone(helper: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

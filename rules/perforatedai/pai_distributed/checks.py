@@ -13,6 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from .late import _pai_give_late, _pai_late_fault
 from .layers import _pai_layers
+from .measured import _pai_note_other_weights, _pai_probes
 from .meeting import _pai_meet
 from .near import _pai_release
 from .optimizer import _pai_parameters_of, _pai_settle_optimizer, _pai_torch_optimizer, _pai_train_dendrites
@@ -41,6 +42,7 @@ def _pai_check_hand_over(score: Any, number: float | None, fault: str, net: torc
     if number is not None:  # as it may be after each step, when reading all parameters takes its time
         fault = fault or _pai_optimizer_fault(net) or _pai_batch_fault(evaluated, place)
         fault = fault or _pai_repetition_fault(score, number, evaluated, place)
+        _pai_note_other_weights(number, _pai_layers(net), place)
     fault = _pai_meet("" if number is None or early else place, fault, number, _pai_samples())
     if fault:
         _pai_fail(fault, _pai.model)
@@ -95,6 +97,7 @@ def _pai_note_beginning(*_: Any) -> None:
         _pai.weights = _pai_weights(_pai.model)
         _pai.sampled = _pai_averaged_parameters(_pai.model) if _pai_grouped() else []
         _pai.first_samples = _pai_values()
+        _pai.probes = _pai_probes(_pai_layers(_pai.model))
         _pai_watch()  # where there is no DistributedDataParallel, whose ranks do so before
 
 
@@ -102,6 +105,7 @@ def _pai_note_beginning(*_: Any) -> None:
 def _pai_note_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     """Optimizer hook: note that this process trains, which optimizers do, and where."""
     _pai.steps += 1
+    _pai.measured.clear()
     _pai_release()  # all ranks have begun to train, as this one has their gradients
     if optimizer in _pai.pushed:
         return

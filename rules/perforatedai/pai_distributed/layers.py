@@ -7,6 +7,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import modules_perforatedai as PA
 
+from .measured import _pai_note_measured
 from .names import _pai_is_layer, _pai_layer_of, _pai_modules
 from .process import _pai, _pai_fail, initializing
 
@@ -86,6 +87,8 @@ def _pai_forward(layer: Any, *arguments: Any, **keywords: Any) -> Any:
     known = layer.__dict__
     if not (known["training"] and torch.is_grad_enabled()):
         _pai.evaluated = True
+        if known["name"] in _pai.probes:
+            _pai_note_measured(layer)
     elif _pai.untrainable:
         _pai_fail(_pai.untrainable)
     plain = known["_fb_init_done"] and not known["dendrite_modules_added"] and known.get("processor", "") is None

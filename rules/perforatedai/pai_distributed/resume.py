@@ -26,6 +26,7 @@ from .continuity import _pai_begin_round
 from .files import _pai_find_file, _pai_is_since_beginning, _pai_note_file, _pai_path_of
 from .late import _pai_give_late
 from .layers import _pai_are_equal, _pai_layers, own_named_parameters
+from .measured import _pai_forget_replaced
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_device, _pai_say, initializing, load_folder
 from .wrapping import _pai_unwrap
@@ -43,6 +44,7 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
     """Load hook: keep the weights of a restarted round, but where the script goes on from its own of this round."""
     if _pai.of_library:
         return
+    _pai_forget_replaced()
     own = part.state_dict()
     given = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
     ages = {*map(_pai.age, given.values())}

@@ -39,6 +39,9 @@ class _PaiState:
         still_scores: for how many scores in a row they have not.
         evaluated: whether the model was evaluated since the last score.
         evaluates: whether it was before that.
+        probes: a few layers, and what gives the weight of each.
+        measured: rows of these, with which the model or a copy was evaluated since the last step; see measured.py.
+        said_weights: whether it was said that the model has others.
         trains_evaluating: whether it was in evaluation mode at the last hand-over, and in no other one since.
         noted: the score that the script has noted, to be handed over.
         with_best: what returns what the script keeps with its best score; None where nothing is read in the end.
@@ -160,6 +163,9 @@ class _PaiState:
     still_scores: int = 0
     evaluated: bool = False
     evaluates: bool = False
+    probes: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
+    measured: dict[Any, Any] = field(default_factory=dict)
+    said_weights: bool = False
     trains_evaluating: bool = False
     noted: Any = None
     with_best: Callable[[], Any] | None = None
