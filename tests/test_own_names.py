@@ -196,7 +196,52 @@ def test_what_leaves_the_dendrites_of_a_checkpoint_out_is_told(
     grown.load_state_dict(known)
     assert "has dendrites" not in capsys.readouterr().out
     plain.load_state_dict({**before, **{name: value for name, value in known.items() if name in before}})
-    assert "has dendrites, and the model has none: start with --pai_load_folder" in capsys.readouterr().out
+    cure = "build the model by" if complete else "start with --pai_load_folder"
+    assert f"has dendrites, and the model has none: {cure}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("way", ["only its own names", "all of its names"])
+def test_a_model_built_anew_is_told_to_lack_them_where_no_training_has_ended(
+    helper: ModuleType,
+    plain: Any,
+    grown: Any,
+    tmp_path: Path,
+    way: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is evaluated beside the one that is trained, as by a start with the folder that does not train."""
+    import torch
+
+    monkeypatch.setenv("PAI_LOAD_FOLDER", "PAI")
+    torch.save(grown.state_dict(), tmp_path / "best.pt")
+    state = plain.state_dict()
+    state.update(torch.load(tmp_path / "best.pt"))
+    own = {name: state[name] for name in plain.state_dict()}
+    other: torch.nn.Module = torch.nn.ModuleList(layers())
+    other.load_state_dict(own)
+    assert "has dendrites, and the model has none" not in capsys.readouterr().out
+    plain.load_state_dict(own if way == "only its own names" else state, strict=False)
+    assert "has dendrites, and the model has none: build the model by load_final_model" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_model_that_is_used_before_it_gets_its_dendrites_is_told(
+    helper: ModuleType, plain: Any, made: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A start with the folder may evaluate alone, where no switch file brings them."""
+    import torch
+
+    monkeypatch.setenv("PAI_LOAD_FOLDER", "PAI")
+    plain.load_state_dict(
+        {**plain.state_dict(), "0.pai_dendrites.dendrite_modules.layers.0.weight": torch.ones(3, 3, 1)}
+    )
+    assert "has dendrites, and the model has none" not in capsys.readouterr().out
+    helper._pai.model = plain if made else None
+    torch.nn.Linear(3, 1)(torch.ones(2, 3))
+    assert "has dendrites, and the model has none" not in capsys.readouterr().out
+    plain.eval()(torch.ones(2, 3, 1))
+    assert ("the model has none: build the model by load_final_model" in capsys.readouterr().out) is not made
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -335,6 +380,25 @@ def test_a_model_built_anew_takes_its_dendrites_where_a_script_fills_its_paramet
         helper._pai_watches.pop().remove()
     assert any("pai_dendrites" in name for name in plain.state_dict()) is filled
     assert out.allclose(grown.eval()(torch.ones(2, 3, 1))) is filled
+
+
+def test_so_it_does_where_another_library_has_read_the_file(
+    helper: ModuleType, plain: Any, grown: Any, tmp_path: Path
+) -> None:
+    import safetensors.torch
+    import torch
+
+    safetensors.torch.save_file(dict(grown.state_dict()), tmp_path / "best.safetensors")
+    saved = safetensors.torch.load_file(tmp_path / "best.safetensors")
+    helper._pai.complete = True
+    helper._pai_watch_filled()
+    try:
+        for name, value in (*plain.named_parameters(), *plain.named_buffers()):
+            value.data.copy_(saved[name])
+        out = plain.eval()(torch.ones(2, 3, 1))
+    finally:
+        helper._pai_watches.pop().remove()
+    assert out.allclose(grown.eval()(torch.ones(2, 3, 1)))
 
 
 def test_a_state_has_what_a_script_has_put_into_it_or_taken_out_when_it_grows(

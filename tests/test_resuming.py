@@ -614,6 +614,61 @@ def test_what_loads_weights_into_a_model_built_anew_is_told(tmp_path: Path, text
     assert all(f"line {place}" in told[0].message for place in places[1:])
 
 
+#: A model that is trained, or, by an option, loaded in place of that; the one that is tested may be another.
+EITHER = """
+import torch
+
+def evaluate(net=None):
+    GIVEN
+    return score(net)
+
+def main():
+    model = torch.nn.DataParallel(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if not wanted:
+        for epoch in range(10):
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            val_loss = evaluate(model)
+    else:
+        OTHERWISE
+
+main()
+"""
+LOADS = "NAME.load_state_dict({k: v for k, v in torch.load('best.pt').items() if k in NAME.state_dict()})"
+BY_OWN_NAMES = {name: LOADS.replace("NAME", name) for name in ("net", "model")}
+OR_ANEW = f"if net is None:\n        net = Net()\n        net = net.cuda()\n        {BY_OWN_NAMES['net']}"
+
+
+@pytest.mark.parametrize(
+    ("given", "otherwise", "places"),
+    [
+        pytest.param(OR_ANEW, "evaluate()", [8], id="where a function gets none"),
+        pytest.param(OR_ANEW, "evaluate(None)", [8], id="where it gets None"),
+        pytest.param(OR_ANEW, "evaluate(model)", [], id="where it always gets one"),
+        pytest.param(f"{OR_ANEW}\n    net = None", "evaluate()", [8], id="whatever it has then"),
+        pytest.param(f"net = None\n    {OR_ANEW}", "evaluate()", [], id="in training too"),
+        pytest.param(BY_OWN_NAMES["net"], "evaluate(Net())", [], id="what it gets, as in training"),
+        pytest.param("pass", f"model = Net(); {BY_OWN_NAMES['model']}", [20], id="by the name of the trained one"),
+        pytest.param(
+            "pass", f"model = Net()\n        model = model.cuda(); {BY_OWN_NAMES['model']}", [21], id="which moves"
+        ),
+        pytest.param("pass", BY_OWN_NAMES["model"], [], id="the trained one"),
+        pytest.param(
+            "pass", f"model = Net(); model = Other(); {BY_OWN_NAMES['model']}", [], id="another one by its name"
+        ),
+    ],
+)
+def test_weights_for_a_model_made_in_place_of_the_trained_one_are_told(
+    tmp_path: Path, given: str, otherwise: str, places: list[int]
+) -> None:
+    plan = plan_of(tmp_path, EITHER.replace("GIVEN", given).replace("OTHERWISE", otherwise))
+    assert [note.line for note in plan.notes if note.code == "PAI116"] == places
+
+
 OWN = """
 class Net(torch.nn.Module):
     @classmethod
@@ -779,8 +834,8 @@ def test_how_to_test_what_was_trained_is_told(tmp_path: Path) -> None:
     (note,) = plan_of(tmp_path, anew("build()")).notes
     assert note.message == (
         '`net.load_state_dict(torch.load("best.pt"))` loads into a model that is built anew: where this process has '
-        "not trained before, it has no dendrites, so that what training saves with them does not fit. Test the model "
-        "that was trained, or, in a process of its own, one that "
+        "not trained before, it has no dendrites, so that what training saves with them does not fit, or goes into it "
+        "without them. Test the model that was trained, or, in a process of its own, one that "
         "`pai_distributed.load_final_model(model, 'PAI_train')` makes of the new one"
     )
 

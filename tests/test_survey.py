@@ -2514,6 +2514,56 @@ def test_score_under_a_comparison_of_what_holds_a_rank_is_one_of_some_ranks(befo
     assert iterating(f"if n % 5 == 0 and {test}:\n{TRACKS}", before).ranks == ranks
 
 
+NUMBERED = """
+import torch
+
+class Run:
+    def __init__(self, device, world):
+        self.device, self.world = device, world
+        self.model = torch.nn.parallel.DistributedDataParallel(Net())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self):
+        best = 0
+        for epoch in range(10):
+            for x, y in loader:
+                loss = criterion(self.model(x), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+            if TEST:
+                acc = evaluate(self.model)
+                if acc > best:
+                    best = acc
+
+"""
+STARTED = """
+def main(it, n):
+    run = Run(it, n)
+    run.train()
+
+torch.multiprocessing.spawn(main, args=(2,), nprocs=2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "test", "ranks"),
+    [
+        pytest.param(
+            "it = torch.distributed.get_rank()\nRun(it, 2).train()\n", "self.device == 0", "first", id="asked"
+        ),
+        pytest.param(STARTED, "self.device == 0", "first", id="spawned"),
+        pytest.param(STARTED, "0 == self.device", "first", id="the other way round"),
+        pytest.param(STARTED, "self.world == 2", "all", id="what all processes are given"),
+        pytest.param("Run(0, 2).train()\n", "self.device == 0", "all", id="a number that is written"),
+    ],
+)
+def test_a_rank_that_is_handed_on_to_an_object_is_one(start: str, test: str, ranks: str) -> None:
+    (score,) = survey_of(NUMBERED.replace("TEST", test) + start).scores
+    assert score.ranks == ranks
+    assert score.condition == (test if ranks == "all" else "")
+
+
 @pytest.mark.parametrize("before", ["due = debug or args.evaluate\n", "due = args.local_rank != -1\n"])
 def test_score_under_a_flag_of_all_ranks_is_handed_over_in_there(before: str) -> None:
     score = iterating("if due and n % 5 == 0:\n" + TRACKS, before)

@@ -102,27 +102,37 @@ def _is_of_each(node: cst.BaseExpression, given: Mapping[str, object]) -> bool:
     return dotted(count) is not None and given.get(dotted(node.right) or "", constant(node.right)) == 1
 
 
-def given_constants(function: Scope, call: cst.Call, flow: Flow) -> dict[str, object]:
+def given_constants(function: Scope, call: cst.Call, flow: Flow, at: Statement | None = None) -> dict[str, object]:
     """Return the constants that a call gives to parameters of a function, or their defaults, and to their attributes.
 
     Of what is given and no constant it is told that there is something.
+
+    Args:
+        at: where they are read in it, None for anywhere.
     """
     plain = last_name(call.func) == function.name and not any(arg.star for arg in call.args)
     known: dict[str, object] = {}
     for name in function.parameters if plain else ():
-        if not flow.index.bound([name], function):
+        if not any(at is None or _comes_before(b.statement, at) for b in flow.index.bound([name], function)):
             value = argument_of(function, call, name) or default_of(function, name)
             known[name] = constant(value)
             known |= {f"{name}.{part}": one for part, one in _set_before(call, dotted(value), flow)}
     return known
 
 
+def _comes_before(bound: Statement, read: Statement) -> bool:
+    """Whether a statement may run before another one of its function."""
+    turns = [one for one in read.around if isinstance(one.node, (cst.For, cst.While))]
+    return bound.order < read.order or any(turn in bound.around for turn in turns)
+
+
 def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     """Whether a statement of a function does not run by a call, as that gives it constants."""
     asked = [*flow.index.guards(here.node)]
     leaving = [test for early in here.before if (test := leaves_if(early))]
-    known = given_constants(here.scope, call, flow) if asked or leaving else {}
-    names = {name for test in (*leaving, *(test for test, _ in asked)) for name in names_in(test)}
+    tests = [*leaving, *(test for test, _ in asked)]
+    known = given_constants(here.scope, call, flow) if tests else {}
+    names = {name for test in tests for name in names_in(test)}
     for flag in flow.index.bound(names, here.scope) if known else ():
         value = flag.value if flag.item is None else None
         if isinstance(value, cst.Call):
@@ -130,9 +140,17 @@ def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
         holds = holds_with(value, known) if value is not None else None
         if holds is not None and len(flow.index.bound([flag.target], here.scope)) == 1:
             known[flag.target] = holds  # `ddp = True if world_size else False`
-    if any(holds_with(test, known) for test in leaving):
+    bound = {b.target for b in flow.index.bound(here.scope.parameters, here.scope)} if tests else set[str]()
+
+    def holds_there(test: cst.BaseExpression) -> bool | None:
+        if bound.isdisjoint(names_in(test)):
+            return holds_with(test, known)
+        # a parameter has what is given until it is bound: `if net is None: net = Net()`
+        return holds_with(test, given_constants(here.scope, call, flow, flow.index.statement(test)) | known)
+
+    if any(map(holds_there, leaving)):
         return True
-    return any(holds_with(test, known) is (not held) for test, held in asked)
+    return any(holds_there(test) is (not held) for test, held in asked)
 
 
 def _taken_of_keywords(taken: cst.Call, function: Scope, call: cst.Call) -> cst.BaseExpression | None:

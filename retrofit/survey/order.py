@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from itertools import takewhile
 
 import libcst as cst
@@ -19,23 +19,32 @@ from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 
+RulesOut = Callable[[Statement, cst.Call, Flow], bool]
+
 
 def leads_to(place: Statement, training: set[Statement]) -> bool:
     """Whether a statement runs before what leads to the epoch loop in its own function."""
     return any(later in training and not defines(later) for part in (place, *place.around) for later in part.following)
 
 
-def apart_from_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> bool:
+def apart_from_training(
+    place: Statement, loops: list[EpochLoop], flow: Flow, ruled_out: RulesOut | None = None
+) -> bool:
     """Whether a statement runs only after the training or instead of it, as in a branch or a function that tests."""
     training = leading_to(loops, flow)
-    ways = beside_training(place, loops, flow)
+    ways = beside_training(place, loops, flow, ruled_out)
     return bool(ways) and not any(leads_to(way, training) or way in training for way in ways)
 
 
-def beside_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> list[Statement]:
+def beside_training(
+    place: Statement, loops: list[EpochLoop], flow: Flow, ruled_out: RulesOut | None = None
+) -> list[Statement]:
     """Return the statements by which one runs, each in the innermost function that leads to the epoch loop.
 
     Nothing where it runs in that loop.
+
+    Args:
+        ruled_out: tells of a statement by which calls of its function it does not run.
     """
     scopes = {part.scope for part in leading_to(loops, flow) if not defines(part)}
     inside = {loop.statement for loop in loops}
@@ -47,7 +56,8 @@ def beside_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> lis
         if here.scope in scopes:
             found.append(here)
         else:
-            calls = {flow.index.statement(call) for call in flow.callers(here.scope)} - seen
+            leading = [call for call in flow.callers(here.scope) if not (ruled_out and ruled_out(here, call, flow))]
+            calls = {*map(flow.index.statement, leading)} - seen
             seen |= calls
             waiting += calls
     return found

@@ -280,8 +280,8 @@ def find_reloads(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spaw
     """
     return [
         CallSite(node=call, index=flow.index)
-        for call, place in _loading_anew(origins, flow)
-        if apart_from_training(place, loops, flow) and not _has_trained(place, loops, spawns, flow)
+        for call, place in _loading_anew(origins, loops, flow)
+        if apart_from_training(place, loops, flow, rules_out) and not _has_trained(place, loops, spawns, flow)
     ]
 
 
@@ -289,7 +289,7 @@ def _has_trained(place: Statement, loops: list[EpochLoop], spawns: list[Spawn], 
     """Whether the process has always trained before a statement, so that the helper knows the trained model there."""
     started = {one.statement for one in spawns}
     trained = {way.node for loop in loops for way in flow.leading(loop.statement) if way not in started}
-    return all(_comes_after(way, trained) for way in beside_training(place, loops, flow))
+    return all(_comes_after(way, trained) for way in beside_training(place, loops, flow, rules_out))
 
 
 def find_other_loads(origins: set[Origin], flow: Flow) -> list[CallSite]:
@@ -426,13 +426,31 @@ def _part(way: tuple[Statement, ...], other: tuple[Statement, ...]) -> bool:
     return any(exclude_each_other(here, there) for here in way for there in other)
 
 
-def _loading_anew(origins: set[Origin], flow: Flow) -> Iterator[tuple[cst.Call, Statement]]:
+def _loading_anew(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> Iterator[tuple[cst.Call, Statement]]:
     """Yield what loads weights into a model that is built anew, as the trained one was."""
     index = flow.index
     for call, held in index.method_calls("load_state_dict"):
         others = set(flow.origins(held, index.scope_of(call)))
-        if origins.isdisjoint(others) and _made_alike(others, origins, flow):
+        if origins.isdisjoint(others):
+            anew = _made_alike(others, origins, flow)
+        else:  # the variable is of the trained one elsewhere
+            made = _made_last(held, index.statement(call), flow)
+            anew = [one for one in made if apart_from_training(index.statement(one.node), loops, flow, rules_out)]
+            anew = _made_alike(anew, origins.difference(anew), flow)
+        if anew:
             yield call, index.statement(call)
+
+
+def _made_last(held: cst.BaseExpression, place: Statement, flow: Flow) -> list[Origin]:
+    """Return where what a variable has at a place is surely made, in its function, nothing where it may be another."""
+    name = dotted(flow.module_operand(held) or held) or ""
+    early = [b for b in flow.index.bound([name], place.scope) if b.statement.order <= place.order]
+    made = [b for b in early if b.value is not None and not mentions(b.value, [name])]  # a wrapper is of the same
+    last = sorted(made, key=lambda b: b.statement.order)[-1:]
+    sure = [one for one in last if one.statement in (place, *place.before)]
+    return [
+        origin for one in sure if one.value is not None for origin in flow.origins(one.value, place.scope, one.item)
+    ]
 
 
 def sent_away(
@@ -454,7 +472,7 @@ def sent_away(
     weights, files = Holding(walks, flow), Holding(index.calls_to("torch.load"), flow)
     sending = [call for call in index.calls if walks and _sends(call, flow)]
     sent = [call for call in sending if any(weights.holds(arg.value) for arg in call.args)]
-    for call, place in _loading_anew(origins, flow) if sent else ():
+    for call, place in _loading_anew(origins, loops, flow) if sent else ():
         if _runs_elsewhere(place, loops, flow) and not any(files.holds(arg.value) for arg in call.args):
             yield (
                 sent[0],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import libcst as cst
@@ -17,7 +17,7 @@ from retrofit.survey.loops import conjuncts, in_else_of
 from retrofit.survey.names import Source, Variable
 from retrofit.survey.nodes import argument, dotted, leaves, mentions, names_in, nodes_in
 from retrofit.survey.ranks import is_rank, of_some
-from retrofit.survey.scopes import Statement
+from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.values import code_within
 
 
@@ -124,7 +124,7 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
         and _given_by_rank(index, flow, source.value, around)
         for name in names_in(test, called=False)
         if not _is_shared(index, name, at)
-        for source in _sources_of(flow, flow.variable(name, at.scope))
+        for source in _sources_of(flow, flow.sources(flow.variable(name, at.scope)), set())
     )
 
 
@@ -142,17 +142,21 @@ def _is_shared(index: Index, name: str, at: Statement) -> bool:
     return mentions(last.value, {dotted(one) or "" for one in given} - {""})
 
 
-def _sources_of(flow: Flow, variable: Variable) -> list[Source]:
-    """Return every value that a variable is given, and those of the names that are handed on to it."""
-    waiting, seen, found = [variable], {variable}, []
-    while waiting:
-        for source in flow.sources(waiting.pop()):
-            found.append(source)
-            name = dotted(source.value)
-            before = flow.variable(name, source.scope) if name is not None else None
-            if before is not None and before not in seen:
-                seen.add(before)
-                waiting.append(before)
+def _sources_of(flow: Flow, given: Iterable[Source], seen: set[Variable]) -> list[Source]:
+    """Return what a variable is given, and what the names are given that are handed on to it.
+
+    Args:
+        given: what it is given itself.
+        seen: gets those names.
+    """
+    waiting, found = [*given], list[Source]()
+    for source in waiting:
+        found.append(source)
+        name = dotted(source.value)
+        before = flow.variable(name, source.scope) if name is not None else None
+        if before is not None and before not in seen:
+            seen.add(before)
+            waiting += flow.sources(before)
     return found
 
 
@@ -162,12 +166,22 @@ def _compares_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: State
     compared = [one for one in nodes_in(test) if isinstance(one, cst.Comparison)]
     sides = [(one.left, one.comparisons[0].comparator) for one in compared]
     return any(
-        source.value is not None and is_rank(flow, source.value)
+        _holds_rank(flow, one, at.scope)
         for left, right in sides
         for one, other in ((left, right), (right, left))
         if isinstance(other, numbers)
-        for source in flow.given(one, at.scope)
     )
+
+
+def _holds_rank(flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether a variable is given a rank somewhere, or the number by which a process is started."""
+    name = dotted(node)
+    names = {flow.variable(name, scope)} if name is not None else set[Variable]()
+    ranked = any(
+        one.value is not None and is_rank(flow, one.value) for one in _sources_of(flow, flow.given(node, scope), names)
+    )
+    numbered = (function for function, own in names if own in function.parameters[:1])
+    return ranked or any(flow.spawns(call) for function in numbered for call in flow.callers(function))
 
 
 def _given_by_rank(index: Index, flow: Flow, value: cst.BaseExpression, around: Collection[cst.BaseExpression]) -> bool:

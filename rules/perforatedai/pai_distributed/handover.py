@@ -22,6 +22,7 @@ from .optimizer import _pai_torch_optimizer
 from .process import _pai, _pai_device, _pai_fail, _pai_grouped, _pai_publish_rank, _pai_rank, _pai_say
 from .rates import _pai_has_faded, _pai_is_planned, _pai_note_rate
 from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
+from .resume import _pai_watch_filled
 
 
 def _pai_fail_without_model() -> NoReturn:
@@ -106,6 +107,7 @@ def _pai_is_over() -> bool:
 def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
     """Leave the mark that ends the rounds, and say what training has come to."""
     _pai.complete = True
+    _pai_watch_filled()
     save = GPA.pc.get_save_name()
     if _pai_rank() != 0:  # rank 0 has looked before the library restructured the model
         _pai.beside_now = _pai_beside(net)

@@ -93,7 +93,7 @@ def _pai_as_wrapped(module: torch.nn.Module, state: dict[str, Any]) -> dict[str,
 _pai_load_into = torch.nn.Module.load_state_dict
 # What the script has loaded of files with dendrites, by its identity: it may take only the names that a model has.
 _pai_of_grown: dict[int, "weakref.ref[torch.Tensor]"] = {}
-# The hook that is there once it has loaded one when training is complete.
+# The hook that is there once training is complete, as the script may read the file by another library.
 _pai_watches: list[Any] = []
 
 
@@ -109,8 +109,8 @@ def _pai_note_dendrites(loaded: Any) -> None:
         if isinstance(part, dict):
             waiting += part.values()
             if _pai_has_dendrites(part):
-                if _pai.complete and not _pai_watches:
-                    _pai_watches.append(torch.nn.modules.module.register_module_forward_pre_hook(_pai_grow_as_filled))
+                if _pai.complete:
+                    _pai_watch_filled()
                 tensors = (value for value in part.values() if isinstance(value, torch.Tensor))
                 _pai_of_grown.update({id(value): weakref.ref(value) for value in tensors})
 
@@ -126,14 +126,14 @@ def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *argum
     _pai_grow_as_trained(module, grown)
     plain = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
     filtered = any(id(value) in _pai_of_grown and _pai_of_grown[id(value)]() is value for value in state_dict.values())
-    built = _pai.complete and not any(map(_pai_is_layer, _pai_modules(module)))
+    anew = _pai.complete or type(_pai_unwrap(module)) is type(_pai.model)
+    built = anew and not any(map(_pai_is_layer, _pai_modules(module)))
     if grown and load_folder() and (_pai.model is None or _pai_is_taught(module, plain)):
         state_dict = plain
+        if _pai.model is None:
+            _pai_watch_plain(module)
     elif (grown or filtered) and (built or not load_folder()) and not any(map(_pai_is_grown, _pai_modules(module))):
-        _pai_keep(
-            "What the script loads has dendrites, and the model has none: start with --pai_load_folder and the "
-            "folder that training has saved in, or build the model by load_final_model"
-        )
+        _pai_tell_lacking()
     loaded = _pai_load_into(module, _pai_as_wrapped(module, state_dict), *arguments, **keywords)
     lost = loaded.missing_keys
     perforated = _pai_is_plain() and any(map(_pai_is_layer, _pai_modules(module)))
@@ -143,6 +143,25 @@ def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *argum
             f"({loaded.unexpected_keys[0]}, ...): they stay as they were"
         )
     return loaded
+
+
+def _pai_tell_lacking() -> None:
+    start = "" if load_folder() else "start with --pai_load_folder and the folder that training has saved in, or "
+    _pai_keep(
+        f"What the script loads has dendrites, and the model has none: {start}build the model by load_final_model"
+    )
+
+
+def _pai_watch_plain(module: torch.nn.Module) -> None:
+    """Say where a model that has taken no dendrites from a checkpoint is used before a switch file brings them."""
+
+    def tell(used: torch.nn.Module, _inputs: Any) -> None:
+        if used is module and _pai.model is None:
+            _pai_tell_lacking()
+        if used is module or _pai.model is not None:
+            hook.remove()
+
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(tell)
 
 
 def _pai_is_taught(module: torch.nn.Module, plain: dict[str, Any]) -> bool:
@@ -202,6 +221,12 @@ def _pai_grow_as_trained(module: torch.nn.Module, grown: bool, *, as_built: bool
         parts = [part for name, part in layer._modules.items() if part is not None and name != "main_module"]
         for part in parts if len(kinds) == 1 else ():
             part.to(*kinds)
+
+
+def _pai_watch_filled() -> None:
+    """Let models that are built anew from now on grow where the script has filled their parameters alone."""
+    if not _pai_watches:
+        _pai_watches.append(torch.nn.modules.module.register_module_forward_pre_hook(_pai_grow_as_filled))
 
 
 def _pai_grow_as_filled(module: torch.nn.Module, _inputs: Any) -> None:
