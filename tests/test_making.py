@@ -398,7 +398,7 @@ for HEAD:
                 optimizer.step()
         total += loss.item()
     epoch_loss = total / len(sets[phase])
-    if not (TRAINS) and epoch_loss < best:
+    if epoch_loss < best:
         best = epoch_loss
 """
 SETS, ITEMS = "sets = {'train': first, 'val': second}", "phase, data in sets.items()"
@@ -424,6 +424,38 @@ def test_what_a_loop_over_phases_makes_is_known_however_these_are_written(
     phases = code(GRADED).replace("HEAD", head).replace("TRAINS", trains)
     text = script(before=f"{before}\nbest = 9").partition("    for x, y in loader")[0] + indent(phases, "    ")
     assert [score.made for score in survey_of(text).scores] == [made]
+
+
+ANY, TRAINING = "phase in args.phases", "phase == 'train'"
+
+
+@pytest.mark.parametrize(
+    ("head", "compared", "made"),
+    [
+        pytest.param(ANY, "if phase == 'val' and epoch_loss < best:", "evaluated", id="of a phase"),
+        pytest.param(
+            "phase, data in sets.items()", "if phase != 'train' and epoch_loss < best:", "evaluated", id="another"
+        ),
+        pytest.param(ANY, "if phase == 'train':\n        continue\n    if epoch_loss < best:", "evaluated", id="left"),
+        pytest.param(ANY, "if phase == 'train' and epoch_loss < best:", "trained", id="of the training"),
+        pytest.param(ANY, "if epoch_loss < best:", "trained", id="of any"),
+        pytest.param("_ in args.phases", "if phase == 'val' and epoch_loss < best:", "trained", id="no loop over them"),
+    ],
+)
+def test_phases_that_are_written_nowhere_are_those_that_are_asked_about(head: str, compared: str, made: str) -> None:
+    phases = code(GRADED).replace("HEAD", head).replace("if epoch_loss < best:", compared).replace("TRAINS", TRAINING)
+    text = script(before="best = 9").partition("    for x, y in loader")[0] + indent(phases, "    ")
+    (score,) = survey_of(text).scores
+    assert (score.made, bool(score.last[0])) == (made, True)
+
+
+@pytest.mark.parametrize(("phase", "made"), [("val", "evaluated"), ("train", "trained")])
+def test_what_is_kept_of_one_of_such_phases_is_of_that(phase: str, made: str) -> None:
+    kept = f"if phase == '{phase}':\n        kept_loss = epoch_loss\nif kept_loss < best:\n    best = kept_loss\n"
+    phases = code(GRADED).partition("    if epoch_loss")[0].replace("HEAD", ANY).replace("TRAINS", TRAINING)
+    text = script(before="best = 9").partition("    for x, y in loader")[0] + indent(f"{phases}    {kept}", "    ")
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.made, score.last[0]) == ("kept_loss", made, "")
 
 
 #: One function for both passes, with another for a batch.

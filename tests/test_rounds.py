@@ -977,6 +977,12 @@ CHOSEN = {
     assert not known.keys() - (decay | rest)
     weights, others = [known[name] for name in sorted(decay)], [known[name] for name in sorted(rest)]
 """,
+    "by the wrapper's name": """\
+    known = dict(net.named_parameters())
+    prefix = "module." if isinstance(net, DistributedDataParallel) else ""
+    weights = [known[f"{prefix}last.{name}"] for name, _ in net.module.last.named_parameters()]
+    others = [known[name] for name in known if name.startswith((f"{prefix}first", f"{prefix}norm"))]
+""",
 }
 GROUPED = '    return [{"params": weights}, {"params": others, "weight_decay": 0.0}]\n\n\n'
 ALIKE = """\

@@ -2519,6 +2519,29 @@ def test_without_wrapper(helper: ModuleType) -> None:
     assert helper._pai_unwrap(wrapper) is model
 
 
+def test_what_stands_for_a_wrapper_says_that_it_is_one(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script may choose parameters by names that it makes so, and go a way that only a wrapper does."""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    model: Any = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    wrapper: Any = helper.without_wrapper(model)
+    kinds = (DistributedDataParallel, torch.nn.DataParallel)
+    assert [isinstance(wrapper, kind) for kind in kinds] == [True, False]
+    monkeypatch.setattr(torch.distributed.distributed_c10d, "_get_default_group", lambda: "of one")
+    monkeypatch.setitem(sys.modules, "pai_distributed", helper)
+    assert (wrapper.device_ids, wrapper.process_group) == (None, "of one")
+    wrapper.rate = 0.2
+    file = io.BytesIO()
+    torch.save(wrapper, file)
+    file.seek(0)
+    for copied in (torch.load(file, weights_only=False), copy.deepcopy(wrapper)):
+        assert (type(copied), copied.rate) == (type(wrapper), 0.2)
+        assert copied(torch.ones(1, 2)).equal(model(torch.ones(1, 2)))
+    compiled: Any = torch.compile(wrapper, backend="eager")
+    assert compiled(torch.ones(1, 2)).equal(model(torch.ones(1, 2)))
+
+
 def test_what_a_script_sets_where_it_counts_one_gpu_reaches_the_model(helper: ModuleType) -> None:
     """DARTS' way: `model.module.rate = ...` where there are several GPUs, else `model.rate = ...`."""
     import torch

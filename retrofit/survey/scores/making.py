@@ -11,6 +11,7 @@ from itertools import takewhile
 
 import libcst as cst
 
+from retrofit.survey.branches import left_before
 from retrofit.survey.conditions import SOMETHING, argument_of, constant, holds_with
 from retrofit.survey.counters import changes
 from retrofit.survey.flow import Flow
@@ -36,7 +37,7 @@ from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.inheriting import leads_as, method_run, object_class
 from retrofit.survey.scores.makers import reaching_makers
-from retrofit.survey.scores.values import code_within, numbers_turns, phases_of, written, written_items
+from retrofit.survey.scores.values import code_within, numbers_turns, phases_asked, phases_of, written, written_items
 from retrofit.survey.scores.words import VALIDATION_DATA
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -131,10 +132,11 @@ class Making:
         self._seen.clear()
         self._read.clear()
         at = self._index.statement(node) if node in self._index.parents else self._end
-        frame = self._frame(at)
+        frame = _Frame(at.scope, self._phases(at, node))
         if call is not None and at.scope is not self._loop.scope and self._flow.called(call) is at.scope:
-            called = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(self._index.statement(call))))
-            frame = replace(called, given={**called.given, **self._phases(at)})
+            outer = _Frame(self._loop.scope, self._phases(self._index.statement(call), call))
+            called = self._called(at.scope, call, outer)
+            frame = replace(called, given={**called.given, **self._phases(at, node)})
         own = [b for b in self._bound.get(unquoted(written(self._index, node)), []) if b.statement is at]
         own = own if is_bound(self._index, node) else []
         return _kind({kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame))
@@ -180,8 +182,12 @@ class Making:
         self.of(node, call)
         return set(self._read)
 
-    def _phases(self, at: Statement) -> dict[str, object]:
-        """Return what the variable of a loop over phases is at a statement: the last one that it can be there."""
+    def _phases(self, at: Statement, node: cst.CSTNode | None = None) -> dict[str, object]:
+        """Return what the variable of a loop over phases is at a statement: the last one that it can be there.
+
+        In what order others come than those that are written out is not known: there it is one of those that it can
+        be at ``node`` in the statement, where these all train or none does.
+        """
         found: dict[str, object] = {}
         for part in self._index.loops:
             inside = part.scope is at.scope and (at.scope is not self._loop.scope or self._loop.statement in part.path)
@@ -190,6 +196,14 @@ class Making:
                 given = self._with_flags(part.scope, {name: phase})
                 if part not in at.path or self._may_run(at, _Frame(part.scope, given)):
                     found |= given
+            asked = phases_asked(self._index, part.node) if inside and part in at.path[:-1] else None
+            if asked is not None:
+                frames = [_Frame(at.scope, self._with_flags(at.scope, {asked[0]: phase})) for phase in asked[1]]
+                left = left_before(at)
+                frames = [one for one in frames if not any(holds_with(early.test, one.given) for early in left)]
+                frames = [one for one in frames if self._may_run(at, one, node)]
+                if len({self._trains(one, part) for one in frames}) == 1:
+                    found |= frames[-1].given
         return found
 
     def _of(self, node: cst.CSTNode, at: Statement, frame: _Frame, keys: tuple[str, ...] = ()) -> set[str]:
@@ -279,6 +293,7 @@ class Making:
     def _of_binding(self, binding: Binding, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
         at = binding.statement
         frame = frame if at.scope is frame.scope else _Frame(at.scope)
+        frame = replace(frame, given={**self._phases(at), **frame.given})
         if self._is_loss(binding):
             return {TRAINED}
         if isinstance(at.node, cst.For) and binding.value is None:
@@ -760,8 +775,8 @@ class Making:
         told = {self._trains(self._called(function, call, frame)) for call, function in calls} - {""}
         return told == {EVALUATED}
 
-    def _may_run(self, statement: Statement, frame: _Frame) -> bool:
-        guards = self._index.guards(statement.node)
+    def _may_run(self, statement: Statement, frame: _Frame, node: cst.CSTNode | None = None) -> bool:
+        guards = self._index.guards(node if node in self._index.parents else statement.node)
         return all(holds_with(test, frame.given) in (None, holds) for test, holds in guards)
 
 

@@ -327,6 +327,20 @@ def phases_of(index: Index, node: cst.CSTNode) -> tuple[str, list[object]] | Non
     return (name, values) if name is not None and values and SOMETHING not in values else None
 
 
+def phases_asked(index: Index, node: cst.CSTNode) -> tuple[str, list[object]] | None:
+    """Return the variable of a loop over what is not written out, the strings that it is compared with, and another."""
+    if not isinstance(node, cst.For) or _written_out(index, node) is not None:
+        return None
+    name = dotted(node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target)
+    compared = [
+        one.comparisons[0].comparator
+        for one in nodes_in(node)
+        if isinstance(one, cst.Comparison) and len(one.comparisons) == 1 and dotted(one.left) == name
+    ]
+    words = dict.fromkeys(one for one in map(constant, compared) if isinstance(one, str))
+    return (name, [*words, ""]) if words else None
+
+
 def _written_out(index: Index, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the list or dictionary through which a loop goes, itself or by its keys or items; None for another."""
     if not isinstance(node, cst.For):

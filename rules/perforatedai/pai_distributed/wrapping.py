@@ -81,20 +81,36 @@ class _PaiAlone(torch.nn.Module):
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
-        self.device, self.require_backward_grad_sync, self.module = _pai_device(model), True, model
+        self.device, self.require_backward_grad_sync = _pai_device(model), True
+        self.device_ids = None if self.device.index is None else [self.device.index]
+        self.module = model
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[torch.nn.Module]:
+        """Let isinstance find the wrapper whose names parameters have: a script chooses some of them by both."""
+        return DistributedDataParallel
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Copy and save it as what it is, though pickle refuses what says that it is of another class."""
+        _, *parts = super().__reduce_ex__(max(protocol, 2))
+        return object.__new__, *parts
+
+    @property
+    def process_group(self) -> Any:
+        return torch.distributed.distributed_c10d._get_default_group()
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         return self.module(*arguments, **keywords)
 
     def __getattr__(self, name: str) -> Any:
-        """Give what is the model's too: a script that unwraps a DistributedDataParallel finds that this is none."""
+        """Give what is the model's too: a script that counts one GPU takes what it has for the bare model."""
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("module"), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Give what the model lacks to it too: a script that counts one GPU takes what it has for the bare model."""
+        """Give what the model lacks to it too, for such a script."""
         super().__setattr__(name, value)
         model = self._modules.get("module")
         if model is not None and not isinstance(value, (torch.nn.Module, torch.Tensor)) and not hasattr(model, name):
