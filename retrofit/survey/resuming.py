@@ -145,7 +145,7 @@ class _Loaded:
             if known and not (parts and all(self._is_option(part, here) for part in parts)):
                 yield here
 
-    def _is_option(self, node: cst.BaseExpression, here: Statement) -> bool:
+    def _is_option(self, node: cst.CSTNode, here: Statement) -> bool:
         """Whether an expression is a parsed option that nothing gives another value.
 
         Where a checkpoint has all of them, it is what the earlier training was begun with, and left nothing by.
