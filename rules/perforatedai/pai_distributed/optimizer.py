@@ -132,8 +132,8 @@ def _pai_need_optimizer() -> None:
     if _pai.lacks_optimizer:
         _pai_fail(
             f"{_pai.lacks_optimizer}: the optimizer that the library is told of here is None, and without one the "
-            "model can get no dendrites, though another may train it, or a part of it. Call set_optimizer_instance with the "
-            "one that steps, or train this with the script as it was"
+            "model can get no dendrites, though another may train it, or a part of it. Call set_optimizer_instance "
+            "with the one that steps, or train this with the script as it was"
         )
 
 
