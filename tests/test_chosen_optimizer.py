@@ -42,6 +42,29 @@ def test_several_that_step_are_asked_about(tmp_path: Path, further: str) -> None
     assert [one.code for one in plan_of(tmp_path, text).questions] == ["PAI103"]
 
 
+BY_AN_OPTION = """model = DDP(Net())
+first = torch.optim.SGD(model.parameters(), lr=0.1)
+second = torch.optim.Adam(model.parameters(), lr=0.1)
+CHOSEN"""
+
+
+@pytest.mark.parametrize(("chosen", "asked"), [("", 1), ("optimizer = first if plain else second\n", 0)])
+def test_of_several_by_an_option_the_question_tells_how_each_is_registered(
+    tmp_path: Path, chosen: str, asked: int
+) -> None:
+    """Named by --optimizer, the other one would step unknown in a run that takes it, and end that."""
+    text = code(TEXT)
+    start, end = text.index("model = DDP"), text.index("best = 0")
+    text = text[:start] + code(BY_AN_OPTION).replace("CHOSEN", chosen) + text[end:]
+    if not chosen:
+        steps = "if plain:\n            first.step()\n        else:\n            second.step()\n"
+        text = text.replace("optimizer.step()\n", steps).replace("optimizer.zero_grad()", "model.zero_grad()")
+    plan = plan_of(tmp_path, text)
+    told = "a name where they are built (`optimizer = first if ... else second`), and step it by that name"
+    assert [told in one.message for one in plan.questions] == [True] * asked
+    assert asked or "GPA.pai_tracker.set_optimizer_instance(optimizer)\n" in rewritten(plan)
+
+
 PARTS = """
 class Net(nn.Module):
     def __init__(self):

@@ -462,6 +462,56 @@ def test_an_object_that_takes_nothing_of_its_training_is_left_alone(text: str) -
     assert places == []
 
 
+MISSING = """if options.evaluate:
+    if os.path.isfile(options.evaluate):
+        found = torch.load(options.evaluate)
+        options = found["options"]
+        only = True
+    else:
+        print("nothing is there")
+        return
+elif options.resume:
+    if os.path.isfile(options.resume):
+        options.first = torch.load(options.resume)["epoch"] + 1
+    else:
+        return
+if only:
+    return"""
+
+TAKES_OPTIONS = "begun = options\nif options.resume:\n    options = torch.load('last.pt')['options']\n"
+
+
+def asked_for(begun: str) -> str:
+    """Return the script with what it does by its options before it builds its model."""
+    text = resumed().replace("import os, ", "import argparse, os, ")
+    parsed = "options = argparse.ArgumentParser().parse_args()\n\n\ndef main():\n    global options\n"
+    text = text.replace("def main():\n", parsed)
+    return text.replace("    model = Net()\n", f"    {begun.replace(chr(10), chr(10) + '    ')}\n    model = Net()\n")
+
+
+@pytest.mark.parametrize(
+    ("begun", "number"),
+    [
+        pytest.param(MISSING, 0, id="the other branch loads"),
+        pytest.param(
+            f"{TAKES_OPTIONS}if options.only:\n    return\noptions.folder = begun.folder", 0, id="an option of before"
+        ),
+        pytest.param(
+            f"{TAKES_OPTIONS}options.only = begun.only\nif options.only:\n    return", 0, id="an option of this run"
+        ),
+        pytest.param(
+            f"{TAKES_OPTIONS}if options.over:\n    return\noptions.over = True", 1, id="what the training changes"
+        ),
+        pytest.param(
+            "options.first = torch.load('last.pt')['epoch']\nif options.first > 9:\n    return", 1, id="loads before"
+        ),
+    ],
+)
+def test_what_leaves_by_an_option_stays(begun: str, number: int) -> None:
+    """So does what leaves where the file is missing that one names, and only the other branch loads it."""
+    assert [one.code for one in survey_of(asked_for(begun)).resumptions] == ["return"] * number
+
+
 SCHEDULE = "schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)"
 TAKEN = "schedule.last_epoch = state['epoch']"
 GUARD = "if not pai_distributed.load_folder():"

@@ -1451,9 +1451,10 @@ def test_a_training_without_an_optimizer_is_told(
     tell(None)
     with torch.no_grad():
         model(torch.ones(1, 2))
-    with pytest.raises(SystemExit, match="1"):
-        helper.fill_missing_gradients(model)
-    assert "the optimizer is None, so this training has none for the model" in capsys.readouterr().err
+    for needs in (helper.fill_missing_gradients, lambda: helper._pai_torch_optimizer(None)):
+        with pytest.raises(SystemExit, match="1"):
+            needs()
+        assert "the optimizer that the library is told of here is None" in capsys.readouterr().err
     tell(optimizer := torch.optim.SGD(model.parameters(), lr=0.1))
     assert GPA.pai_tracker.member_vars["optimizer_instance"] is optimizer
     helper.fill_missing_gradients(model)

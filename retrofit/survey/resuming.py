@@ -10,6 +10,7 @@ import libcst as cst
 from retrofit.knowledge.kinds import ListsFiles, WritesPath
 from retrofit.survey.arguments import is_namespace
 from retrofit.survey.averages_by_name import by_names
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.counters import increments, is_number
 from retrofit.survey.displays import chosen_of
 from retrofit.survey.flow import Flow
@@ -29,7 +30,15 @@ from retrofit.survey.nodes import (
     receiver,
     unquoted,
 )
-from retrofit.survey.order import first_values, leading_to, leads_to, may_follow, may_lack_value, runs_always
+from retrofit.survey.order import (
+    first_values,
+    leading_to,
+    leads_to,
+    may_follow,
+    may_lack_value,
+    parting,
+    runs_always,
+)
 from retrofit.survey.origins import Origin
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.values import element_of, formatted, written_items
@@ -87,7 +96,13 @@ class _Loaded:
     def _is_loaded(self, node: cst.CSTNode, here: Statement, *, named: bool = False) -> bool:
         """Whether an expression may be of a checkpoint, or where that is `named` of a file's name, loaded by then."""
         holding = self._named if named else self._loaded
-        return holding.holds_in_turn(node) and any(may_follow(here, load, self._flow) for load in self._loads)
+        return holding.holds_in_turn(node) and any(self._may_come_before(load, here) for load in self._loads)
+
+    def _may_come_before(self, load: Statement, here: Statement) -> bool:
+        """Whether a run that comes to a statement may have loaded by then: not in the other branch of a choice."""
+        apart = parting(here, load, self._flow)
+        instead = bool(apart) and all(exclude_each_other(*pair) for pair in apart)
+        return not instead and may_follow(here, load, self._flow)
 
     def _is_early(self, here: Statement) -> bool:
         """Whether a statement runs before the training, as what `Engine().train()` builds does, too."""
@@ -125,8 +140,22 @@ class _Loaded:
             else:
                 parts = [part for test in told for part in named_in(test)]
                 told = [part for part in parts if flow.member(dotted(part) or "", here.scope) in begun]
-            if any(self._is_loaded(part, here) for part in told):
+            known = [part for part in told if self._is_loaded(part, here)]
+            parts = [part for test in known for part in named_in(test) if self._is_loaded(part, here)]
+            if known and not (parts and all(self._is_option(part, here) for part in parts)):
                 yield here
+
+    def _is_option(self, node: cst.CSTNode, here: Statement) -> bool:
+        """Whether an expression is a parsed option that nothing gives another value.
+
+        Where a checkpoint has all of them, it is what the earlier training was begun with, and left nothing by.
+        """
+        whole, _, part = (dotted(node) or "").rpartition(".")
+        given = [b.value for b in self._index.bindings if b.target.endswith(f".{part}")]
+        if not whole or not all((dotted(value) or "").endswith(f".{part}") for value in given):
+            return False
+        made = self._flow.deep_origins(cst.parse_expression(whole), here.scope)
+        return any(is_namespace(one.node, self._flow) for one in made)
 
     def taking_all(self) -> Iterator[Statement]:
         """Yield what gives an object whatever a checkpoint has for it, the training's own state among that."""

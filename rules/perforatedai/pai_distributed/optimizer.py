@@ -110,11 +110,7 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
             the script has None for its optimizer.
     """
     _pai_settle_optimizer()
-    if _pai.lacks_optimizer:
-        _pai_fail(
-            f"{_pai.lacks_optimizer}: the optimizer is None, so this training has none for the model, and can get no "
-            "dendrites. Build one on this way too, or train this with the script as it was"
-        )
+    _pai_need_optimizer()
     if _pai_started > (dist.get_world_size() if _pai_grouped() else 1):
         _pai_fail(
             f"{_pai_started} processes were started together, but the script has not joined them in a process group: "
@@ -131,10 +127,22 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
             parameter.grad = torch.zeros_like(parameter)
 
 
+def _pai_need_optimizer() -> None:
+    """End a training for which the script has None, whatever else steps in it: an object's own may train a part."""
+    if _pai.lacks_optimizer:
+        _pai_fail(
+            f"{_pai.lacks_optimizer}: the optimizer that the library is told of here is None, and without one the "
+            "model can get no dendrites, though another may train it, or a part of it. Call set_optimizer_instance "
+            "with the one that steps, or train this with the script as it was"
+        )
+
+
 def _pai_torch_optimizer(optimizer: Any) -> Any:
     """The optimizer, or the only one that an object of the script's own class holds."""
     if hasattr(optimizer, "param_groups"):
         return optimizer
+    if optimizer is None:
+        _pai_need_optimizer()
     held = [value for value in getattr(optimizer, "__dict__", {}).values() if hasattr(value, "param_groups")]
     if len(held) != 1:
         _pai_fail(
