@@ -299,3 +299,48 @@ def test_parameters_that_are_chosen_by_their_places(walk: str, found: list[tuple
     assert [(site.kind, site.whose) for site in sites] == [
         (one, "model") if isinstance(one, str) else one for one in found
     ]
+
+
+GROUPED = """
+class Net(torch.nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.Linear(width, 2))
+
+    def old(self):
+        return list(self.body.parameters())[:-2]
+
+    def fresh(self):
+        return list(self.body[1].parameters())
+
+
+class Wide(Net):
+    pass
+
+
+def wide():
+    return Wide(8)
+
+
+KINDS = {"net": Net, "wide": Wide}
+"""
+
+
+@pytest.mark.parametrize(
+    ("built", "placed"),
+    [
+        pytest.param("Net()", True, id="by name"),
+        pytest.param("KINDS[args.kind]()", True, id="out of a dict"),
+        pytest.param("KINDS.get(args.kind, Net)()", True, id="got out of a dict"),
+        pytest.param("KINDS['wide'](*[8])", True, id="of a class that extends it"),
+        pytest.param("(Wide if args.wide else Net)()", True, id="by a condition"),
+        pytest.param("{'wide': wide}[args.kind]()", True, id="by a function out of a dict"),
+        pytest.param("{'other': Other}[args.kind]()", False, id="another class out of a dict"),
+    ],
+)
+def test_a_method_of_a_class_that_a_dict_holds_chooses_parameters_by_places(built: str, placed: bool) -> None:
+    groups = 'torch.optim.SGD([{"params": model.old()}, {"params": model.fresh(), "lr": 0.1}], lr=0.1)'
+    other = GROUPED.replace("class Net", "class Other").split("class Wide")[0].replace("[:-2]", "")
+    text = script().replace("\n\n", f"\n{GROUPED}\n{other}\n", 1).replace("model = Net()", f"model = {built}", 1)
+    sites = survey_of(text.replace("torch.optim.SGD(model.parameters(), lr=0.1)", groups)).module_counts
+    assert [(site.kind, site.whose) for site in sites] == [("parameters", "self.body")] * placed

@@ -133,6 +133,13 @@ class Flow(Origins):
         heirs = [c.inner[method] for c in self._classes_with[method] if holder in self.lineage(c)[1:]]
         return [heir for heir in heirs if heir not in self._properties]
 
+    def classes_made(self, node: cst.CSTNode) -> list[Scope]:
+        """Return the local classes of which a call makes an object, of one of them where a dict or the like chooses."""
+        if not isinstance(node, cst.Call):
+            return []
+        own = self.class_made(node)
+        return [one for one in self.choices.called(node) if one.kind == "class"] if own is None else [own]
+
     def _called_by_name(self, call: cst.Call) -> list[Scope]:
         """Return the functions that a call may run, as far as its name tells: of `self.method()` each subclass's too.
 

@@ -65,7 +65,7 @@ class _Walks:
 
     def __init__(self, origins: set[Origin], flow: Flow) -> None:
         self._origins, self._flow, self._index = origins, flow, flow.index
-        classes = [one for origin in origins if (one := flow.class_made(origin.node)) is not None]
+        classes = [built for origin in origins for built in flow.classes_made(origin.node)]
         self._classes = {one for built in classes for one in flow.lineage(built)}
         self._raising = set(self._loops_that_raise())
         self._asserted = list(self._names_that_are_asserted())
