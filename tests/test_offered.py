@@ -540,3 +540,24 @@ def test_what_a_comprehension_gives_away_by_its_own_name_is_outdone_by_what_the_
         "step()\n", "step()\n        losses += [loss]\n"
     )
     assert [one.expression for one in survey_of(text).scores] == [taken]
+
+
+def test_what_a_training_makes_of_its_sums_is_offered_before_them() -> None:
+    """The question shows three, and what is the same on all ranks is made last."""
+    epochs = """
+for epoch in range(9):
+    total_loss = right_acc = 0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total_loss += loss.item()
+        right_acc += hits(y)
+    mean_loss = total_loss / len(loader)
+    acc_sum = torch.tensor([100 * right_acc / len(loader)])
+    dist.all_reduce(acc_sum)
+    global_acc = acc_sum.item() / dist.get_world_size()
+"""
+    names = [name for _, name, _ in survey_of(script().partition("for epoch")[0] + epochs).trained]
+    assert names[:2] == ["mean_loss", "global_acc"]
+    assert set(names[2:]) >= {"total_loss", "right_acc"}

@@ -67,7 +67,10 @@ def find_trained(
                 if within or (index.scope_of(part) is not loop.scope and can_be_brought(index, flow, loop, name)):
                     at = f"{index.place(part, loop.file)}{which}"
                     found.setdefault(name, (direction_of(name) or "min", at))
-    return [(name, direction, place) for name, (direction, place) in (found or sums).items()]
+    offered = found or sums
+    read = [(b.target, one) for b in index.bindings if b.target in offered and b.value for one in names_in(b.value)]
+    parts = {one.partition(".")[0] for target, one in read if one.partition(".")[0] != target}  # made into another one
+    return [(name, *offered[name]) for name in sorted(offered, key=lambda name: name in parts)]
 
 
 def _is_within(index: Index, node: cst.CSTNode, some: Collection[Statement]) -> bool:

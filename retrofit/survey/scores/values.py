@@ -338,7 +338,7 @@ def phases_asked(index: Index, node: cst.CSTNode) -> tuple[str, list[object]] | 
         if isinstance(one, cst.Comparison) and len(one.comparisons) == 1 and dotted(one.left) == name
     ]
     words = dict.fromkeys(one for one in map(constant, compared) if isinstance(one, str))
-    return (name, [*words, ""]) if words else None
+    return (name, [*words, ""]) if words and name is not None else None
 
 
 def _written_out(index: Index, node: cst.CSTNode) -> cst.BaseExpression | None:
