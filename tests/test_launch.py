@@ -371,6 +371,62 @@ def test_initialises_again_when_no_switch_was_reached(run: Run) -> None:
     assert run.arguments == [["--perforate_model_parallel"], [], ["--perforate_model_parallel"], []]
 
 
+STOPPED_AT_FIRST = """
+last = pathlib.Path("last.pt")
+if round_ == 1:
+    (FOLDER / "begun").write_text(json.dumps(sys.argv[1:]))
+    first = FOLDER / "first/last.pt"
+    if last.exists():
+        first.parent.mkdir()
+        last.rename(first)
+    (FOLDER / "files_0_0.jsonl").write_text('"last.pt"\\n"gone.pt"\\n"cut')
+    last.write_text("2 processes")
+    sys.exit(5)
+complete()
+"""
+
+
+@pytest.mark.parametrize("before", ["", "of before"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_initialisation_sees_nothing_of_a_first_round_that_was_stopped(run: Run, before: str, killed: bool) -> None:
+    """Its checkpoint is of as many processes as train, which one may refuse; the round goes on from it."""
+    run.write(
+        STOPPED_AT_FIRST,
+        initialise="""
+path = pathlib.Path("last.pt")
+note(last=path.read_text() if path.exists() else "")
+if initialising and os.path.exists("kill"):
+    os.remove("kill")
+    os.kill(os.getppid(), signal.SIGKILL)
+    signal.pause()
+if initialising:
+    (FOLDER / "array_dims.csv").touch()
+    path.write_text("of the initialisation") if round_ > 1 else None
+    sys.exit(0)
+""",
+    )
+    if before:
+        (run.work / "last.pt").write_text(before)
+        os.utime(run.work / "last.pt", (1, 1))
+    assert run("--checkpoint=last.pt") == 5
+    if killed:
+        (run.work / "kill").touch()
+        assert run("--checkpoint=last.pt") != 0
+        until(lambda: not any(map(runs, run.pids)), "all ended")
+    assert run("--checkpoint=last.pt") == 0, run.said
+    seen = [call["last"] for call in run.calls]
+    assert seen == [before, before, *[before] * killed, before, "2 processes"]
+    assert not (run.save / "stopped").exists()
+
+
+def test_an_initialisation_sees_the_checkpoint_of_a_stopped_round_that_it_is_told_to_go_on_from(run: Run) -> None:
+    seen = "path = pathlib.Path('last.pt')\nnote(last=path.exists())\n"
+    run.write(STOPPED_AT_FIRST, initialise=seen + INITIALISE.replace("note()", ""))
+    assert run() == 5
+    assert run("--resume", "last.pt") == 0, run.said
+    assert [call["last"] for call in run.calls] == [False, False, True, True]
+
+
 def test_continues_after_everything_was_killed(run: Run) -> None:
     run.write("""
 if round_ == 1:
@@ -1092,6 +1148,7 @@ SEVERAL = "os.environ.get('INIT_WORLD_SIZE') == '2'"
         (SEVERAL, "RuntimeError: world_size must be two", "INIT_WORLD_SIZE=2", {"NUM_GPUS": "gpu"}),
         (SEVERAL, "OutOfMemoryError: CUDA out of memory.", "INIT_WORLD_SIZE=2", {}),
         (ONE_GPU, "AttributeError: 'Net' object has no attribute 'rate'", "INIT_GPUS=all", {}),
+        (ONE_GPU, "ValueError: Checkpoint world size 2 does not match 1", "INIT_GPUS=all", {}),
         (SEVERAL, "AttributeError: 'Net' object has no attribute 'module'", "INIT_WORLD_SIZE=2", {}),
     ],
 )

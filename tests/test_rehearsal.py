@@ -289,6 +289,23 @@ def test_what_is_on_its_way_to_training_when_the_time_is_over_hangs_where_it_sta
     assert (tmp_path / "cause").read_text() == f"{said}\n"
 
 
+@pytest.mark.parametrize(
+    ("missing", "told"), [("out/epoch 4/net_4.pt", True), ("out/epoch 1/old_4.pt", False), ("out/last.pt", False)]
+)
+def test_a_file_of_an_epoch_that_a_rehearsal_has_not_is_told_as_that(missing: str, told: bool, tmp_path: Path) -> None:
+    (helper(tmp_path) / "train.py").write_text(f"import pai_distributed.rehearsal\nopen({missing!r})\n")
+    (folder := tmp_path / "out" / "epoch 1").mkdir(parents=True)
+    (folder / "old_1.pt").touch()
+    os.utime(folder / "old_1.pt", (1, 1))
+    (tmp_path / "projects").touch()
+    (folder / "net_1.pt").touch()
+    result = run([sys.executable, "train.py"], tmp_path, PAI_REHEARSAL=str(tmp_path))
+    assert result.returncode == 1, shown(result)
+    cause = (tmp_path / "cause").read_text()
+    assert missing in cause
+    assert ("may end by its score, before that one" in cause) is told
+
+
 def test_an_orderly_exit_is_no_failure(tmp_path: Path) -> None:
     script = project(
         tmp_path, swapped(DDP, ("    main()\n", "    sys.exit(main())\n"), (IMPORT, f"{IMPORT}import sys\n"))

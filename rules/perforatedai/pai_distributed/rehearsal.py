@@ -8,6 +8,7 @@ At PAI_REHEARSAL_END, seconds since 1970, every process says where it is, and le
 
 import errno
 import faulthandler
+import glob
 import multiprocessing
 import os
 import re
@@ -53,6 +54,11 @@ def _pai_note_error(kind: type[BaseException], error: BaseException, trace: Any)
         said = f"The rehearsal gives {_pai_batches} batches of a loader, and the script takes more by next()"
     elif _pai_is_of_mirror(error) and "The rehearsal " not in said:
         said = f"The rehearsal changes nothing outside its folder, which may be why: {said}"
+    elif _pai_is_of_no_epoch(error):
+        said += (
+            ". Files of other numbers were written here, as by epochs, of which a rehearsal has a few. In training a "
+            "structure may end by its score, before that one, as well: have the script read those of its last epochs"
+        )
     _pai_note_cause(f"{_pai_before(_pai_place_of_error(error, trace))}{said}")
     _pai_note_if_cut(error)
 
@@ -79,6 +85,15 @@ def _pai_is_of_mirror(error: BaseException) -> bool:
     words = "|".join(os.strerror(number) for number in numbers)
     kept = isinstance(error, subprocess.CalledProcessError) or getattr(error, "errno", None) in numbers
     return kept or re.search(rf"{words}|cannot be opened", str(error)) is not None
+
+
+def _pai_is_of_no_epoch(error: BaseException) -> bool:
+    """Is a file missing by its number alone, of which this rehearsal has written others?"""
+    if not isinstance(error, FileNotFoundError) or not isinstance(error.filename, str):
+        return False
+    began = os.path.getmtime(os.path.join(_pai_rehearsal, "projects"))
+    alike = glob.glob(re.sub(r"\d+", "[0-9]*", glob.escape(error.filename)))
+    return any(not os.path.islink(path) and os.path.getmtime(path) >= began for path in alike)
 
 
 def _pai_before(place: str) -> str:

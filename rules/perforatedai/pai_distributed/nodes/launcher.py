@@ -12,12 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import sys
 import time
+from collections.abc import Iterator
 from typing import NoReturn
 
 from programs import LOST, say
-from project import Project, files
+from project import Project, files, move
 from rehearsing import SEES_ONE, Rehearsal
 
 
@@ -58,7 +60,7 @@ class Training(Project):
         say("Initialising: one batch with one process.")
         shapes = f"{self.save}/array_dims.csv"
         before = files(shapes)
-        with self.logs() as env:
+        with self.logs() as env, self.before_stopped_round():
             if env.get("INIT_GPUS") != "all":
                 # scripts that count the GPUs, to wait for or spawn so many processes, count one
                 env["CUDA_VISIBLE_DEVICES"] = env.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
@@ -77,6 +79,25 @@ class Training(Project):
                 f"Initialisation ended with status 0, but did not write {shapes}. Does the script reach its first "
                 f"backward pass, and is its save_name '{self.name}'? Training was not started.{may_see}",
             )
+
+    @contextlib.contextmanager
+    def before_stopped_round(self) -> Iterator[None]:
+        """Have the script's files be as before a first round that was stopped, for the `with` block.
+
+        Its checkpoints are of as many processes as train, and a script that goes on from them may refuse one. All is
+        initialised again nonetheless, for arguments, settings and model may be others than they were.
+        """
+        with contextlib.ExitStack() as stack:
+            for path, place, first in self.saved_at_first():
+                with contextlib.suppress(OSError):  # it stays in sight
+                    if not os.path.lexists(place):  # else an initialisation was killed
+                        move(path, place)
+                    stack.callback(move, place, path)
+                    shutil.copy2(first, path)
+            yield
+        for folder, _, _ in os.walk(f"{self.save}/stopped", topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
 
     def draw_seed(self) -> None:
         """Have what a script draws without a seed, such as a split of its data, be the same in all rounds."""

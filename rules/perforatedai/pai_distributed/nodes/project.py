@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
+import json
 import os
 import random
 import re
@@ -30,6 +33,19 @@ def files(*paths: str) -> dict[str, tuple[int, int]]:
             seen = os.stat(path)
             found[path] = (seen.st_size, seen.st_mtime_ns)
     return found
+
+
+def move(path: str, place: str) -> None:
+    """Move a file, whole or not at all, also to another file system."""
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    try:
+        os.replace(path, place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copy2(path, f"{place}.new")
+        os.replace(f"{place}.new", place)
+        os.remove(path)
 
 
 class Project(Programs):
@@ -78,6 +94,31 @@ class Project(Programs):
     def newest_switch(self) -> str:
         """The switch_N.pt with the largest N; "" where there is none."""
         return max(self.switches(), key=lambda path: int(path[path.rindex("_") + 1 : -3]), default="")
+
+    def saved_at_first(self) -> Iterator[tuple[str, str, str]]:
+        """What a first round that was stopped has saved, but for what this start alone names: it is asked for.
+
+        Yields:
+            The path of a file, where it may be set aside, and where what was there before is kept. See files.py.
+        """
+        begun = f"{self.save}/begun"
+        if not os.path.isfile(begun):
+            return
+        with open(begun) as file:
+            at_first = json.load(file)
+        named = {os.path.abspath(one.rpartition("=")[2]) for one in {*self.arguments}.difference(at_first)}
+        lines = set[str]()
+        for known in glob.glob(f"{glob.escape(self.save)}/files_0_*.jsonl"):
+            with open(known) as file:
+                lines.update(line for line in file if line.endswith("\n"))
+        for name in map(json.loads, lines):
+            if os.path.isabs(name) and "PAI_REHEARSAL" in self.told:
+                continue  # outside the mirror
+            path, outside = os.path.join(self.here, name), "__outside__" if os.path.isabs(name) else ""
+            place, first = (f"{self.save}/{kind}/{outside}/{name}" for kind in ("stopped", "first"))
+            saved = next(filter(os.path.isfile, (place, path)), "")
+            if saved and path not in named and os.path.getmtime(saved) >= os.path.getmtime(begun):
+                yield path, place, first
 
     # ---- how the script is started
 

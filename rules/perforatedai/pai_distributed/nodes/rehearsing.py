@@ -23,9 +23,10 @@ SEES_ONE = (
 )
 #: What an error may say that comes of its seeing one GPU, and of its being one process.
 OF_DEVICES = re.compile(r"\b(cuda|devices?|device_ids|gpus?|nccl)\b", re.IGNORECASE)
-OF_PROCESSES = re.compile(r"out of memory|process.?group|world.?size|\bprocesses\b|AssertionError", re.IGNORECASE)
-#: A script may set an attribute of its model, or wrap it, only where it counts several of either.
-OF_EITHER = re.compile("has no attribute")
+OF_PROCESSES = re.compile(r"out of memory|process.?group|\bprocesses\b|AssertionError", re.IGNORECASE)
+#: A script may set an attribute of its model, or wrap it, only where it counts several of either; and a checkpoint may
+#: be of as many.
+OF_EITHER = re.compile("has no attribute|world.?size", re.IGNORECASE)
 #: What it is given of training where it fails, one after the other: where an error may come of what it is without.
 WAYS = (("INIT_GPUS", OF_DEVICES, "sees one GPU"), ("INIT_WORLD_SIZE", OF_PROCESSES, "is one process"))
 INITIALISATION = "the initialisation"
