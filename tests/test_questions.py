@@ -1647,6 +1647,30 @@ def test_a_best_so_far_that_all_ranks_know_is_asked_about_as_such(tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("keeps", "own"),
+    [
+        pytest.param("if s / n < best_loss:\n    best_loss = s / len(loader)\n", "min", id="lower"),
+        pytest.param("if (s / n) >= best_loss:\n    bad = 1\nelse:\n    best_loss = s / 9\n", "min", id="else"),
+        pytest.param("if not s / n <= best_acc:\n    best_acc = s / 9\n", "max", id="not lower"),
+        pytest.param("if s / n < best_loss:\n    best_loss = s / n\n", "", id="the epoch's own is known"),
+        pytest.param("if loss > 9.0:\n    loss = s / n\n", "", id="a limit"),
+        pytest.param("if epoch % 2:\n    val_loss = s / n\n", "", id="some epochs"),
+        pytest.param("val_loss = s / n\nif val_loss < low:\n    val_loss = s / n\n", "", id="each epoch"),
+    ],
+)
+def test_a_best_so_far_that_the_loop_takes_otherwise_is_asked_about(tmp_path: Path, keeps: str, own: str) -> None:
+    sums = "model.eval()\ns, n = 0, 0\nwith torch.no_grad():\n    for x, y in loader:\n"
+    swaps, asked = (scored(f"{sums}        s += model(x)\n        n += 1\n{keeps}"),), Question((), {})
+    questions = plan(tmp_path, asked, swaps).questions
+    assert len(questions) == bool(own)
+    for question in questions:
+        assert "which never falls" in question.message
+        assert f"--metric 's / n' --mode {own} takes the epoch's own" in question.message
+        answered = replace(asked, options=replace(PLAINLY, metric="s / n", mode=own))
+        assert "_score(s / n" in rewritten(plan(tmp_path, answered, swaps))
+
+
+@pytest.mark.parametrize(
     ("keeps", "call"),
     [
         pytest.param((("best):", "kept):\n    best, _ = kept"),), "(best, epoch)", id="in a tuple"),

@@ -3290,6 +3290,19 @@ LOSS = "val_loss = validate(model)\n"
             "x, n = validate(model)\nbetter = best - x > 1e-4\nif better:\n    best = x", "x", "min", id="one of it"
         ),
         pytest.param(ACC + "if acc * 2 > best:\n    best = acc * 2", "acc * 2", "max", id="what is taken as it is"),
+        pytest.param(ACC + "if (acc*2) > best:\n    best = acc * 2", "acc*2", "max", id="what is taken, spelled apart"),
+        pytest.param(
+            ACC + "if (acc * 2).item() > best:\n    best = acc * 2", "(acc * 2).item()", "max", id="taken as a tensor"
+        ),
+        pytest.param(
+            "x, n = validate(model)\nnow = x / 9\nif now < best:\n    best = x / 9", "now", "min", id="worked out anew"
+        ),
+        pytest.param(
+            f"{ACC}text = {' + '.join(['name'] * 380)}\nif acc > best:\n    best = acc",
+            "acc",
+            "max",
+            id="beside a deep one",
+        ),
         pytest.param(LOSS + "lowest = min(lowest, val_loss)", "val_loss", "min", id="min"),
         pytest.param(
             "accs.append(validate(model))\nif accs[-1] >= max(accs):\n    save()",

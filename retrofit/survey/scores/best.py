@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeGuard
 
 import libcst as cst
@@ -301,6 +304,31 @@ def found_better(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidat
             yield Candidate(number, direction, evidence, holder=holder_of_best, compared=call)
 
 
+def kept_where_better(index: Index, loop: EpochLoop, name: str) -> list[Candidate]:
+    """Return what the loop compares a variable with wherever it gives that a value: `if a / n < best: best = b / m`."""
+    found = list[Candidate]()
+    for bound in bindings_of(index, loop, name):
+        choices = [part.node for part in bound.statement.around if in_loop(index, loop, part.node)]
+        compared = [
+            Candidate(score, "max" if better * _branch_of(index, comparison, bound) > 0 else "min", "", name)
+            for comparison, pairs in _comparisons(index, partial(in_loop, index, loop))
+            for best, score, better in pairs
+            if _choice_by(index, comparison) in choices and index.source.code(best) == name
+            if not isinstance(score, (cst.Integer, cst.Float))
+        ]
+        if not compared:
+            return []
+        found += compared
+    return found
+
+
+def _branch_of(index: Index, comparison: cst.Comparison, bound: Binding) -> int:
+    """Return 1 where a variable gets a value if a comparison around that holds, -1 where it does not hold."""
+    choice = _choice_by(index, comparison)
+    inside = choice is not None and code_within(index, bound.statement.node, choice.body)
+    return _denied(index, comparison) * (1 if inside else -1)
+
+
 def class_of(index: Index, flow: Flow, node: cst.BaseExpression) -> Scope | None:
     """Return the local class of the objects that an expression stands for, None where it is none or several."""
     origins = flow.origins(node, index.scope_of(node))
@@ -463,28 +491,40 @@ def _takers(
     """Return the statements that take a score as the best one."""
     code = index.source.code
     bare = code(bare_of(score))
-    wanted = {code(score), bare}
+    wanted = {_meant(code(score)), _meant(bare)}
     if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
-        wanted.update(map(code, way_to_root(score)))  # kept whole: `if stats["acc"] > best["acc"]: best = stats`
+        # Kept whole: `if stats["acc"] > best["acc"]: best = stats`.
+        wanted.update(_meant(code(part)) for part in way_to_root(score))
     whole = best.value if isinstance(best, (cst.Attribute, cst.Subscript)) else best
     holders = {code(best), root_of(best), code(whole), *_given_by_property(index, best)}
     bound = Counter(b.target for b in bindings)
     kept = [b for b in bindings if bound[b.target] == 1 and b.target not in holders and b.value is not None]
-    wanted |= {b.target for b in kept if b.value is not None and _is_taken(index, b.value, wanted)}  # `top = acc`
+    named = [b.target for b in kept if b.value is not None and _is_taken(index, b.value, wanted)]  # `top = acc`
+    wanted.update(map(_meant, named))
     taken = [b for b in bindings if b.target in holders and b.value is not None]
     takers = []
     if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
         parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
-        takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
+        takers = [b.statement for b, part in parts if part is not None and _meant(code(part)) in wanted]
     if isinstance(best, (cst.Attribute, cst.Subscript)):  # `best.update(acc=acc)`, `best = Best(acc, epoch)`
         calls = [call for call, held in index.method_calls("update") if code(held) == code(whole)]
         calls += [b.value for b in taken if isinstance(b.value, cst.Call) and b.target == code(whole)]
         takers += [index.statement(call) for call in calls if _is_given(index, call, best, wanted)]
     for given in (b for b in bindings if b.target == bare and bound[bare] == 1 and b.item is None):
-        if isinstance(given.value, (cst.Attribute, cst.Subscript)):  # `now = stats["err"]`
+        if isinstance(given.value, (cst.Attribute, cst.Subscript, cst.BinaryOperation)):  # `now = stats["err"]`
             later = [b for b in taken if b.statement.order > given.statement.order]
-            takers += [b.statement for b in later if b.value is not None and code(b.value) == code(given.value)]
+            same = _meant(code(given.value))
+            takers += [b.statement for b in later if b.value is not None and _meant(code(b.value)) == same]
     return takers + [b.statement for b in taken if b.value is not None and _is_taken(index, b.value, wanted)]
+
+
+@cache
+def _meant(code: str) -> str:
+    """Return the code of an expression as Python writes it: `s / n` for `(s/n)`."""
+    with warnings.catch_warnings(), suppress(RecursionError):  # the warnings are for those who run the script
+        warnings.simplefilter("ignore")
+        return ast.unparse(ast.parse(f"({code})", mode="eval"))
+    return code
 
 
 def _keeps(index: Index, best: cst.BaseExpression, score: cst.BaseExpression, bindings: list[Binding]) -> bool:
@@ -508,7 +548,7 @@ def _is_taken(index: Index, value: cst.BaseExpression, wanted: set[str]) -> bool
 
     What another call makes of it, `math.ceil(acc)`, may be a limit that is no score.
     """
-    if index.source.code(value) in wanted:
+    if _meant(index.source.code(value)) in wanted:
         return True
     bare, known = bare_of(value), index.knowledge.named(MakesTensor)
     if isinstance(bare, cst.Call) and bare.args and index.qualified(bare.func) in known:

@@ -37,6 +37,7 @@ from retrofit.survey.reaching import conditions
 from retrofit.survey.scopes import Scope, Statement
 from retrofit.survey.scores.again import made_alike
 from retrofit.survey.scores.begun import begins_again
+from retrofit.survey.scores.best import kept_where_better
 from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.filling import begun_anew, changing, empties, emptying, parts_of, set_back
 from retrofit.survey.scores.for_the_end import kept_for_end
@@ -54,6 +55,7 @@ from retrofit.survey.scores.values import (
     bindings_of,
     code_of,
     deleted_later,
+    in_loop,
     is_dict,
     names_around,
     of_one_turn,
@@ -712,10 +714,11 @@ def _is_filled_by(index: Index, block: Statement, name: str) -> bool:
 def _tell_best_so_far(score: Score, flow: Flow, loop: EpochLoop, name: str) -> None:
     """Say of a score where it is the best one so far, and whether only some ranks know that."""
     index = flow.index
-    for one in best_in(index, flow, loop, name):
-        score.running, own = index.place(one.node, score.file), index.source.code(one.node)
+    for one in [*best_in(index, flow, loop, name), *kept_where_better(index, loop, score.expression)]:
+        score.running, own = index.place(one.node, score.file), written_bare(index, one.node)
         score.direction = score.direction or one.direction
-        score.own = answer_for(own, one.direction) if can_be_brought(index, flow, loop, own) else ""
+        known = in_loop(index, loop, one.node) or can_be_brought(index, flow, loop, own)
+        score.own = answer_for(own, one.direction) if known else ""
         bound = [b for b in index.bindings if b.target == one.best]
         function = index.scope_of(one.node)
         updates = [b.statement for b in bound if b.statement.scope is function]

@@ -101,7 +101,7 @@ class Score(Site):
         by_clock: whether it is made when so much time has passed, in whatever epoch that is.
         parted: the name to which the loops in the block at the anchor "parting" may give no value, "" for none.
         unfit: what it is in place of one number, and where that is made; "" for nothing.
-        running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
+        running: where the score of an epoch is compared with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
         own: the options that name the epoch's own score then, "" where the loop cannot have it.
         kept_for_end: what the epoch loop calls its best score and what it keeps with that, where it reads that later.
