@@ -327,6 +327,64 @@ def test_a_training_of_another_model_that_comes_after_is_left_alone(
         assert probing == text.partition("encoder = net.module.encoder")[2]
 
 
+#: The evaluation in each epoch fits a probe of its own to what the model makes of the data.
+PROBED_WITHIN = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Probe:
+    def fit(self, x, y):
+        self.head = torch.nn.Linear(4, 2)
+        its = torch.optim.Adam(self.head.parameters(), lr=0.1)
+        for epoch in range(3):
+            for part in x:
+                its.zero_grad()
+                loss = criterion(self.head(part), y)
+                loss.backward()
+                its.step()
+
+def evaluate(model):
+    model.eval()
+    features = model(data)
+    Probe().fit(features.split(8), target)
+    return (features.argmax(1) == target).float().mean().item()
+
+net = DDP(Net())
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+done = 0
+while done < 9:
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    acc = evaluate(net)
+    best = max(best, acc)
+    done += 1
+"""
+OF_PROBE = "its = torch.optim.Adam(self.head"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        pytest.param("", "", [24], id="a probe"),
+        pytest.param("while done < 9", "for turn in range(9)", [24], id="around by a range"),
+        pytest.param(f"{OF_PROBE}.parameters()", "its = torch.optim.Adam(net.parameters()", [8], id="of the model"),
+        pytest.param(f"{OF_PROBE}.parameters(), lr=0.1)", "its = make(self.head)", [24], id="of what is not known"),
+        pytest.param("torch.nn.Linear(4, 2)", "net.module.head", [8], id="of a part of it"),
+    ],
+)
+def test_a_training_of_another_model_in_the_turns_of_the_wrapped_ones_is_left_alone(
+    tmp_path: Path, old: str, new: str, lines: list[int]
+) -> None:
+    text = code(PROBED_WITHIN).replace(old, new, 1)
+    assert [loop.line for loop in survey_of(text).loops] == lines
+    if "torch.optim.Adam(self.head" in text and lines == [24]:
+        new_text = rewritten(plan_of(tmp_path, text))
+        assert text[text.index("class Probe") : text.index("def evaluate")] in new_text
+        assert new_text.count("finish_initialization()") == new_text.count("report_validation_score(acc, net)") == 1
+
+
 def test_a_training_of_another_model_that_comes_after_is_asked_about_where_both_share_what_trains() -> None:
     text = PROBED.replace("    val_loss", "    fit(net, optimizer)\n    val_loss").replace(
         "    plan", "    fit(probe, its)\n    plan"

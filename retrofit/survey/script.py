@@ -115,6 +115,7 @@ from retrofit.survey.trainings import (
     trains_others,
     without_early_and_late_ones,
     without_other_runs,
+    without_those_within,
     without_warm_ups,
 )
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
@@ -478,6 +479,9 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
     deciding = partial(decides, index, flow, metric=choices.metric)
     loops = find_loops(index, flow, script.backwards, deciding, staged=True)
+    kept = without_those_within(script.backwards, loops, script.wrappers, flow)
+    if len(kept) < len(script.backwards):
+        script.backwards, loops = kept, find_loops(index, flow, kept, deciding, staged=True)
     loops = without_warm_ups(loops, flow, deciding)
     loops += measured_beside(script.backwards, loops, flow, deciding)
     loops = of_optimizer(loops, choices.optimizer, flow)

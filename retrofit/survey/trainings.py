@@ -113,6 +113,30 @@ def trains_others(loop: EpochLoop, origins: set[Origin], flow: Flow) -> bool:
     )
 
 
+def without_those_within(
+    backwards: list[Backward], loops: list[EpochLoop], wrappers: list[Wrapper], flow: Flow
+) -> list[Backward]:
+    """Leave out the backward passes of a training of its own in each turn of the wrapped model's, as of a probe.
+
+    Its epoch loop hides the one around it, which holds backward passes that come to no epoch loop.
+
+    Args:
+        backwards: the backward passes.
+        loops: the epoch loops.
+        wrappers: of all the models.
+    """
+    ways = {id(one): [*flow.enclosing_loops(one.statement)] for one in backwards}
+    training = {loop.statement for loop in loops}
+    called = [ways[id(one)] for one in backwards if flow.uncalled(one.statement) is None]
+    beyond = {part for found in called if all(map(training.isdisjoint, found)) for way in found for part in way}
+    within = [loop for loop in loops if any(not beyond.isdisjoint(way) for way in flow.enclosing_loops(loop.statement))]
+    if not within:
+        return backwards
+    origins = flow.closure({origin for one in wrappers for origin in wrapped_origins(one, flow)})
+    aside = {loop.statement for loop in within if trains_others(loop, origins, flow)}
+    return [one for one in backwards if not all(not aside.isdisjoint(way) for way in ways[id(one)])]
+
+
 def _holds_part(optimizer: cst.CSTNode, origins: set[Origin], flow: Flow) -> bool:
     """Whether an optimizer is given parameters of what is built with a part of the wrapped model."""
     assert isinstance(optimizer, cst.Call)
