@@ -90,3 +90,43 @@ def test_one_of_parts_of_the_model_in_groups_by_a_name_is_one_of_several(whose: 
     text = text.replace("optimizer.zero_grad()", "first.zero_grad()\n        second.zero_grad()")
     text = text.replace("optimizer.step()", "first.step()\n        second.step()")
     assert [one.target for one in survey_of(text).optimizers] == found
+
+
+MADE = """
+def make(params):
+    optimizer = torch.optim.SGD(params, lr=0.1)
+    return optimizer
+
+
+def build(split, model):
+    if split:
+        return {"a": create(first), "b": create(rest)}
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+"""
+A, B = "make(first)", "make(rest)"
+ELSE = "\nelse:\n    optimizer = make(model.parameters())"
+
+
+@pytest.mark.parametrize(
+    "built",
+    [
+        pytest.param(f"if split:\n    optimizer = {{'a': {A}, 'b': {B}}}{ELSE}", id="a dict"),
+        pytest.param(f"if split:\n    a = {A}\n    b = {B}\n    optimizer = [a, b]{ELSE}", id="a list of names"),
+        pytest.param(f"if split:\n    optimizer = {{}}\n    optimizer['a'] = {A}{ELSE}", id="a dict that is filled"),
+        pytest.param(f"if split:\n    optimizer = [make(one) for one in groups]{ELSE}", id="by a comprehension"),
+        pytest.param(
+            "optimizer = [create(first), create(rest)] if split else torch.optim.SGD(model.parameters())",
+            id="by an expression",
+        ),
+        pytest.param("optimizer = build(split, model)", id="by a function"),
+    ],
+)
+def test_several_at_once_in_one_variable_are_asked_about(tmp_path: Path, built: str) -> None:
+    text = code(TEXT).replace("model = DDP", code(MADE) + "model = DDP")
+    text = text[: text.index("built = {")] + built + text[text.index("\nbest = 0") :]
+    stepped = "for one in parts(optimizer) if split else [optimizer]:\n            one.step()"
+    questions = plan_of(tmp_path, text.replace("optimizer.step()", stepped)).questions
+    assert [one.code for one in questions] == ["PAI103"]
+    assert "a dict or list of several" in questions[0].message

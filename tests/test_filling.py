@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -125,6 +126,51 @@ def test_a_meter_that_some_epochs_fill_is_handed_over_in_these(tmp_path: Path) -
     text = epoch("m = new_meter()", "if epoch % 5 == 0:\n        evaluate(model, m)", "log(SCORE)", "m.avg")
     named = handed_over(tmp_path, text.replace("new_meter", "Meter"), "m.avg")
     assert named[named.index("evaluate(model, m)") + 1] == "pai_score = m.avg"
+
+
+#: How a function fills a meter of a dict that it is given, by another name than the dict's.
+RENAMED = {
+    "by the items in turn": "for name, one in held.items():\n    one.update(hits(name))",
+    "by the values in turn": "for one in held.values():\n    one.see(model)",
+    "by the values beside others": "for name, one in zip(names, held.values()):\n    one.update(hits(name))",
+    "by a comprehension": "[one.update(hits(model)) for one in held.values()]",
+    "by a variable": "one = held['acc']\none.update(hits(model))",
+    "by a variable of a key": "for name in names:\n    one = held[name]\n    one.update(hits(model))",
+    "by a function that is given each": "for one in held.values():\n    evaluate(model, one)",
+}
+#: How it reads it so.
+READ = {
+    "shown in turn": "for name, one in held.items():\n    print(name, one)",
+    "taken out in turn": "for name, one in held.items():\n    other[name].append(one.avg)",
+    "begun anew in turn": "for one in held.values():\n    one.reset()",
+    "other items by their variable": "one = other['acc']\none.update(hits(model))",
+}
+
+
+def in_some_epochs(folder: Path, body: str, metric: str) -> list[str]:
+    """Return the lines of an epoch before a metric is handed over that a function may fill in every fifth one."""
+    text = epoch("pass", "if epoch % 5 == 0:\n        fill(model, ms)", "show(model)", "")
+    text = text.replace(
+        "\nmodel = DDP", f"\ndef fill(model, held):\n{indent(body, '    ')}\n\n\nms = begin()\nmodel = DDP"
+    )
+    return handed_over(folder, text, metric)
+
+
+@pytest.mark.parametrize("body", RENAMED.values(), ids=RENAMED)
+def test_a_meter_that_a_function_fills_by_another_name_is_handed_over_after_it(tmp_path: Path, body: str) -> None:
+    lines = in_some_epochs(tmp_path, body, "ms['acc'].avg")
+    assert lines[lines.index("fill(model, ms)") + 1] == "pai_score = ms['acc'].avg"
+
+
+@pytest.mark.parametrize("body", READ.values(), ids=READ)
+def test_a_meter_that_a_function_reads_by_another_name_is_not_filled_there(tmp_path: Path, body: str) -> None:
+    lines = in_some_epochs(tmp_path, body, "ms['acc'].avg")
+    assert lines[lines.index("fill(model, ms)") + 1] == "show(model)"
+
+
+def test_what_is_read_in_turn_is_not_filled_there(tmp_path: Path) -> None:
+    lines = in_some_epochs(tmp_path, "for one in held.values():\n    one.backward()", "ms['acc']")
+    assert lines[lines.index("fill(model, ms)") + 1] == "show(model)"
 
 
 def test_what_reads_an_object_alone_does_not_fill_it(tmp_path: Path) -> None:

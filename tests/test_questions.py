@@ -858,6 +858,19 @@ QUESTIONS: dict[str, Question] = {
         },
         options=Options(optimizer="sgd"),
     ),
+    "PAI103 6": Question(
+        ((OPTIMIZER, f"if split:\n    optimizer = {{'a': make(1), 'b': make(2)}}\nelse:\n    {OPTIMIZER}"),),
+        {
+            "one in either branch": ((OPTIMIZER, f"if split:\n    optimizer = {ADAM}\nelse:\n    {OPTIMIZER}"),),
+            "an empty one where nothing trains": (
+                (OPTIMIZER, f"if idle:\n    optimizer = {{}}\nelse:\n    {OPTIMIZER}"),
+            ),
+            "of groups": (
+                (OPTIMIZER, "params = [{'params': model.parameters()}]\noptimizer = torch.optim.SGD(params)\n"),
+            ),
+            "before it": ((OPTIMIZER, f"optimizer = [1]\n{OPTIMIZER}"),),
+        },
+    ),
     "PAI104 1": Question(
         ((BACKWARD, ""),),
         {

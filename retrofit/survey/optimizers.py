@@ -111,6 +111,7 @@ def find_optimizers(
         )
         others = _other_branches(flow, optimizer, calls)
         optimizer.held = _held(flow, call)
+        optimizer.collected = _collected(flow, optimizer, calls)
         optimizer.handed_over = _handed_over(index, flow, optimizer, calls, handover)
         later = [one for one in models if finished_after(one, optimizer.statement)]
         behind = [one for one in models if sooner_than_model(optimizer.statement, one, model, flow) is not None]
@@ -352,6 +353,21 @@ def _other_branches(flow: Flow, optimizer: Optimizer, calls: list[cst.Call]) -> 
     bound = [b for b in index.bound([optimizer.target], optimizer.scope) if b.value is not None]
     others = [b.statement for b in bound if dotted(b.value) != "None" and b.statement not in made]
     return [one for one in others if any(exclude_each_other(one, statement) for statement in made)]
+
+
+def _collected(flow: Flow, optimizer: Optimizer, calls: list[cst.Call]) -> str:
+    """Return the place of the dict or list that the optimizer's variable holds in some runs; "" for none."""
+    index, target = flow.index, optimizer.target
+    made = [index.statement(call) for call in calls]
+    filled = any(b.target.partition("[")[0] == target for b in (*index.items, *index.appended))
+    for b in index.bound([target], optimizer.scope):
+        instead = b.statement in made or any(exclude_each_other(b.statement, one) for one in made)
+        given = flow.origins(b.value, optimizer.scope, b.item) if b.value is not None and instead else []
+        for node in [origin.node for origin in flow.through(given)]:
+            display = isinstance(node, (cst.Dict, cst.List, cst.Tuple)) and (node.elements or filled)
+            if display or isinstance(node, (cst.DictComp, cst.ListComp)):
+                return index.place(node, optimizer.file)
+    return ""
 
 
 def _held(flow: Flow, call: cst.Call) -> str:

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.conditions import argument_of
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, mentions, method_name, nodes_in, receiver, unquoted
+from retrofit.survey.nodes import dotted, mentions, method_name, names_in, nodes_in, receiver, unquoted
 from retrofit.survey.scopes import Binding, Scope, Statement
 from retrofit.survey.scores.values import bare_of, items_given, only_begins, variable_of, way_to_root, written
 
@@ -69,8 +69,11 @@ class Filling:
     def _fills(self, call: cst.Call, names: set[str], seen: frozenset[Scope]) -> bool:
         held, method, known = receiver(call), method_name(call), self._index.knowledge
         alone = isinstance(self._index.parents[call], cst.Expr)
+        own_names, names = names, names | self._called_besides(call, names)
         if held is not None and is_of(self._index, held, names):
-            told = alone and method not in known.module_methods and not known.logs(method)
+            # By another name it may be a plain value, which is only read: `for one in losses.values(): one.backward()`.
+            whole = is_of(self._index, held, own_names) or any(one.startswith(f"{dotted(held)}.") for one in names)
+            told = alone and whole and method not in known.module_methods and not known.logs(method)
             takes_in = (
                 method.endswith("_") if self._plain else method in FILLS or (told and not self._empties(call, names))
             )
@@ -84,6 +87,39 @@ class Filling:
         scope = self._index.scope_of(call)
         own |= {one for one in names if self._flow.variable(one, function) == self._flow.variable(one, scope)}
         return bool(own) and self._filled_in(function, own, seen | {function})
+
+    def _called_besides(self, call: cst.Call, names: set[str]) -> set[str]:
+        """Return the code of it by what a loop around takes out of it in turn, and by a variable that is given it."""
+        found: set[str] = set()
+        for around in self._index.ancestors(call):
+            walk = around.for_in if isinstance(around, cst.BaseComp) else around
+            if isinstance(walk, (cst.For, cst.CompFor)):
+                walked = [walk.iter]
+                if isinstance(walk.iter, cst.Call) and dotted(walk.iter.func) in ("enumerate", "zip"):
+                    walked = [arg.value for arg in walk.iter.args]
+                rests = {rest for one in walked for rest in self._behind_item(one, names)}
+                found |= {name + rest for name in names_in(walk.target, called=False) for rest in rests}
+        objects = [call.func, *(arg.value for arg in call.args)]
+        own = {name.partition(".")[0] for one in objects for name in names_in(one)} - names
+        for b in self._index.bound(own, self._index.scope_of(call)):
+            if b.item is None and isinstance(b.value, (cst.Name, cst.Attribute, cst.Subscript)):
+                rests = self._behind(b.value, names)
+                if not rests and isinstance(b.value, cst.Subscript) and is_of(self._index, b.value, names):
+                    rests = self._behind_item(b.value.value, names)
+                found |= {b.target + rest for rest in rests}
+        return found
+
+    def _behind(self, value: cst.BaseExpression, names: set[str]) -> set[str]:
+        """Return what is taken, under some names, out of a value that has one of these."""
+        given = unquoted(written(self._index, value))
+        rests = {one[len(given) :] for one in names if given in names and one.startswith(given)}
+        return {rest for rest in rests if rest[:1] in ("", ".", "[")}
+
+    def _behind_item(self, whole: cst.BaseExpression, names: set[str]) -> set[str]:
+        """Return what is taken, under some names, out of items of a collection: `.avg` of `meters["loss"].avg`."""
+        held = receiver(whole) if method_name(whole) in ("items", "values") else None
+        before = f"{unquoted(written(self._index, held or whole))}["
+        return {one[len(before) :].partition("]")[2] for one in names if one.startswith(before)}
 
     def _gives_others(self, call: cst.Call, held: cst.BaseExpression, names: set[str]) -> bool:
         """Whether a dict is given other items than the one that is read, `log.update(epoch=3)`."""
@@ -105,9 +141,7 @@ class Filling:
     def _given_as(self, parameter: str, function: Scope, call: cst.Call, names: set[str]) -> set[str]:
         """Return the code by which a function has the parts that a call gives it as a parameter."""
         value = argument_of(function, call, parameter)
-        given = unquoted(written(self._index, value)) if value is not None else ""
-        inner = {one[len(given) :] for one in names if given in names and one.startswith(given)}
-        return {parameter + rest for rest in inner if rest[:1] in ("", ".", "[")}
+        return {parameter + rest for rest in self._behind(value, names)} if value is not None else set()
 
     def _filled_in(self, function: Scope, names: set[str], seen: frozenset[Scope]) -> bool:
         """Whether a function fills it, which it has under some names."""

@@ -81,6 +81,7 @@ class Optimizer(Site):
         late: the place that builds it again while the model trains, where the tracker could not know it; "" for none.
         rebuilt: the further places that build it as well, in other functions, in branches or at turns of the loop.
         held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
+        collected: the place of a dict or list of optimizers that the variable holds in some runs; "" for none.
     """
 
     target: str
@@ -94,6 +95,7 @@ class Optimizer(Site):
     late: str = ""
     rebuilt: list[Rebuilding] = field(default_factory=list)
     held: str = ""
+    collected: str = ""
 
     def as_dict(self, prefix: str) -> str:
         """Return the arguments as a dict literal; ``prefix`` is what stands before it on its line."""

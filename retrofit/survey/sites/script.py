@@ -449,6 +449,11 @@ class Script(Site):
         return next((one for one in self.optimizers if one.late), None)
 
     @property
+    def collected_optimizer(self) -> Optimizer | None:
+        """The optimizer whose variable holds several in a dict or list in some runs, None where none does."""
+        return next((one for one in self.optimizers if one.collected), None)
+
+    @property
     def rebuildings(self) -> list[Rebuilding]:
         """The further constructions of the optimizer in other functions."""
         return [one for optimizer in self.optimizers for one in optimizer.rebuilt]
