@@ -12,7 +12,18 @@ from retrofit.knowledge.kinds import AsksForPath, Fresh, MakesFolder, WritesPath
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, children, dotted, exits, mentions, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import (
+    argument,
+    caught_by,
+    children,
+    dotted,
+    exits,
+    mentions,
+    method_name,
+    names_in,
+    nodes_in,
+    receiver,
+)
 from retrofit.survey.order import leading_to, leads_to, may_follow
 from retrofit.survey.paths import BUILDERS, is_same, relation
 from retrofit.survey.scopes import Scope, Statement
@@ -288,11 +299,10 @@ def _asks_of_failure(index: Index, choice: cst.CSTNode, handler: cst.ExceptHandl
 
 def _not_made(index: Index, handler: cst.ExceptHandler) -> Iterator[cst.BaseExpression]:
     """Yield what may be there already where an exception's handler runs."""
-    kinds = handler.type.elements if isinstance(handler.type, cst.Tuple) else []
-    types = {index.qualified(kind) for kind in (handler.type, *(kind.value for kind in kinds))}
-    wide = handler.type is None or not types.isdisjoint(_ABOVE)
+    kinds = {index.qualified(kind) for kind in caught_by(handler)}
+    wide = not kinds or not kinds.isdisjoint(_ABOVE)
     for call in index.calls_in(index.statement(handler)):
-        if "FileExistsError" in types or (wide and _makes_folder(index, call)):
+        if "FileExistsError" in kinds or (wide and _makes_folder(index, call)):
             yield from _written(index, call)
 
 

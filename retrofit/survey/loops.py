@@ -19,6 +19,7 @@ from retrofit.survey.index import Index
 from retrofit.survey.last_turns import last_turns
 from retrofit.survey.nodes import (
     calls_one_of,
+    caught_by,
     dotted,
     exits,
     last_name,
@@ -721,8 +722,7 @@ def _caught(loop: EpochLoop, flow: Flow) -> set[str]:
                 last = last_of(block[-1].node)
                 fails = isinstance(last, cst.Raise) or (last is not None and exits(last) and not _exits(index, last))
                 fails |= any(method_name(call) in _TELLS_ERROR for said in block for call in index.calls_in(said))
-                types = [item.value for item in one.type.elements] if isinstance(one.type, cst.Tuple) else [one.type]
-                kinds = [kind for kind in types if kind is not None and not fails]
+                kinds = [] if fails else caught_by(one)
                 found.update(index.qualified(kind) for kind in kinds if not _is_error(flow, kind, way.scope))
     return found
 

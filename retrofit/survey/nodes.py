@@ -62,6 +62,13 @@ def last_name(node: cst.CSTNode | None) -> str:
     return (dotted(node) or "").rpartition(".")[2]
 
 
+def caught_by(handler: cst.ExceptHandler) -> list[cst.BaseExpression]:
+    """Return the exceptions that a handler names: both of `except (OSError, ValueError):`, nothing for `except:`."""
+    if isinstance(handler.type, cst.Tuple):
+        return [item.value for item in handler.type.elements]
+    return [handler.type] if handler.type is not None else []
+
+
 def receiver(node: cst.CSTNode | None) -> cst.BaseExpression | None:
     """Return `a.b` for the call `a.b.method(...)`, None for what calls no method."""
     function = node.func if type(node) is cst.Call else None

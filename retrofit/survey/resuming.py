@@ -308,7 +308,7 @@ class _Loaded:
             for loop in counted:
                 loop.resumed += [name for name in alone if name not in loop.resumed]
             if not counted:
-                beside = [b for b in index.bindings if b.statement is here and b.item not in (None, item)]
+                beside = [b for b in index.bound_in(here) if b.statement is here and b.item not in (None, item)]
                 needed = [b for b in beside if _alone_gives(index, b.target, here) and self._is_made(b)]
                 found.setdefault(here, (attributes[0] if attributes else "", names[0] if needed else ""))
         return found
